@@ -1,7 +1,7 @@
-//! Little-endian integers and varints, decoded from bytes that are not to be trusted.
+//! Little-endian integers and varints, decoded from untrusted bytes.
 //!
-//! Every decoder takes a [`Decoder`] and answers `None` at the first thing that does not fit;
-//! the caller, who knows the file and the offset, turns that into a corruption error.
+//! Every decoder takes a [`Decoder`] and answers `None` at the first thing that does not fit. The
+//! caller knows the file and the offset, and turns that `None` into a corruption error.
 
 /// Appends a LEB128 varint (at most 10 bytes).
 #[inline]
@@ -19,7 +19,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The number of bytes [`put_varint`] appends for `value`.
+/// Returns the number of bytes that [`put_varint`] appends for `value`.
 pub const fn varint_length(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
     bits.div_ceil(7)
@@ -36,7 +36,7 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes }
     }
 
-    /// The bytes not yet taken.
+    /// Returns the bytes that are not yet taken.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -96,13 +96,13 @@ impl<'a> Decoder<'a> {
         None
     }
 
-    /// A varint that must fit a `u32`.
+    /// Takes a varint that must fit a `u32`.
     #[inline]
     pub fn varint_u32(&mut self) -> Option<u32> {
         u32::try_from(self.varint()?).ok()
     }
 
-    /// A varint length and that many bytes.
+    /// Takes a varint length and that many bytes.
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.varint()?).ok()?;
         self.take(length)

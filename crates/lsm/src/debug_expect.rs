@@ -5,10 +5,10 @@ pub trait DebugExpect {
     /// The value.
     type Value;
 
-    /// Returns the value. Where it is missing, debug builds panic with the invariant; others go on with the
-    /// default, so that a bug reads as an empty key instead of taking the process with it.
+    /// Returns the value. Where it is missing, debug builds panic with the invariant. Others go on
+    /// with the default, so that a bug reads as an empty key instead of taking the process with it.
     ///
-    /// For bytes that nobody has checked yet there is no invariant: they get an error.
+    /// Unchecked bytes have no invariant yet: they get an error.
     ///
     /// ```
     /// use terrace_lsm::debug_expect::DebugExpect;

@@ -21,23 +21,23 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes in a file are not what was written there.
+    /// Bytes in a file differ from those that were written there.
     Corruption {
         /// The file.
         file: PathBuf,
         /// Where in the file, in bytes from its start.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         detail: String,
     },
     /// The file is of a format or kind that this version does not know.
     Unsupported {
         /// The file.
         file: PathBuf,
-        /// What was found and what is known.
+        /// The finding, and the known versions.
         detail: String,
     },
-    /// The medium is full. What was acknowledged is safe; writing goes on when space is freed.
+    /// The medium is full. Acknowledged writes are safe; writing goes on when space is freed.
     NoSpace {
         /// The directory or file that could not grow.
         path: PathBuf,
@@ -75,8 +75,8 @@ pub enum Error {
     Busy {
         /// The store's directory.
         path: PathBuf,
-        /// Socket at which its owner may be asked, by `terrace_tools::inspect`. One that a crash left
-        /// answers nobody.
+        /// Socket at which its owner may be asked, by `terrace_tools::inspect`. A socket that a
+        /// crash left does not answer.
         socket: Option<PathBuf>,
         /// Time that the opening waited in vain; see
         /// `Options::wait_for_lock`.
@@ -94,7 +94,7 @@ pub enum Error {
     NoStore {
         /// The directory.
         path: PathBuf,
-        /// What was found instead.
+        /// The contents that were found instead.
         detail: String,
     },
     /// There is no keyspace with that name, or not any more.
@@ -117,7 +117,7 @@ pub enum Error {
         store: PathBuf,
         /// The region directory that was given; the store's own if none was.
         region: PathBuf,
-        /// Whose it is, or where the writes are, and what to do.
+        /// The region's owner, or the place of the writes, and what to do.
         detail: String,
     },
     /// A key was written after it was read, or may have been. Read again and retry.
@@ -125,7 +125,7 @@ pub enum Error {
     /// The write would have waited for flush or compaction, and was not to. Nothing was written;
     /// try again later.
     WouldStall,
-    /// A sync failed earlier, and nothing is known of what it covered; or a step of the store
+    /// A sync failed earlier, and its writes may or may not be durable; or a step of the store
     /// panicked. Reads go on; writes are refused until the store is reopened.
     Poisoned {
         /// The failure.
@@ -149,13 +149,13 @@ pub enum Error {
     NoInspection {
         /// The socket.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         detail: String,
     },
-    /// What the process that owns a store said, in its words.
+    /// The answer of the process that owns a store, in its words.
     Owner(String),
-    /// No process answers for a store: nobody listens at its socket, or its owner is closing it, ended
-    /// before it answered, or has too much to do. Ask again, or open the store.
+    /// No process answers for a store. No process listens at its socket, or its owner is closing
+    /// it, ended before it answered, or has too much to do. Ask again, or open the store.
     NoAnswer(String),
 }
 
@@ -177,13 +177,13 @@ impl Error {
         }
     }
 
-    /// The error for a file of a format version that is not `known`.
+    /// Returns the error for a file of a format version that is not `known`.
     pub(crate) fn unknown_version(file: &Path, kind: &str, version: u32, known: u32) -> Self {
         let detail = format!("{kind} format {version}; this release reads {known}");
         Error::unsupported(file, detail)
     }
 
-    /// The error for a file whose first bytes are not the front that this release writes.
+    /// Returns the error for a file whose first bytes are not the front that this release writes.
     #[doc(hidden)]
     pub fn of_front(file: &Path, kind: &str, known: Front, fault: FrontFault) -> Self {
         match fault {
@@ -211,7 +211,7 @@ impl Error {
         }
     }
 
-    /// Whether the medium was full.
+    /// Returns whether the medium was full.
     pub fn is_no_space(&self) -> bool {
         match self {
             Error::NoSpace { .. } => true,

@@ -11,7 +11,7 @@ use crate::read_point::ReadPoint;
 pub enum Step {
     /// The answer is the version's value.
     Value,
-    /// The key has no value, whatever is older.
+    /// The key has no value; older versions do not count.
     Nothing,
 }
 

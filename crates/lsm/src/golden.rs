@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-/// Compares a crate's answers with those in the script, `least` or more; with `TERRACE_BLESS=1` writes
-/// them anew.
+/// Compares a crate's answers with those in the script, `least` or more; with `TERRACE_BLESS=1`
+/// writes them again.
 pub fn check_script(
     crate_directory: &str,
     name: &str,

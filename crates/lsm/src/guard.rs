@@ -1,8 +1,8 @@
 //! The guard around each step of the store: a panic in it becomes an error.
 //!
-//! A panic is a bug, in the engine or in the storage, region or clock that a caller supplies. It must
-//! not leave a thread that waits for the step. [`catch`] turns it into [`Error::Panicked`], and
-//! `Store::guard` poisons the store with that error, which answers every waiter.
+//! A panic is a bug, in the engine or in the storage, region or clock that a caller supplies. It
+//! must not leave a thread that waits for the step. [`catch`] turns it into [`Error::Panicked`].
+//! `Store::guard` then poisons the store with that error, which answers every waiter.
 //!
 //! No lock outlives the panic, since unwinding releases it. So a step may leave half a change behind
 //! only where a poisoned store does not look again: in the manifest, an arena, the board of jobs.

@@ -37,7 +37,7 @@ impl KeyspaceId {
         KeyspaceId(number)
     }
 
-    /// The number as it is stored.
+    /// Returns the number as it is stored.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -49,11 +49,11 @@ impl fmt::Display for KeyspaceId {
     }
 }
 
-/// What a record says of its key. Numbers are stored in frames and tables and never reused.
+/// The effect of a record on its key. Numbers are stored in frames and tables and never reused.
 ///
-/// `Put`, `Delete` and `RangeDelete` are written today; the last is the tombstone of a whole range,
-/// whose key is the range's start and whose value its end. The others are reserved so that a store
-/// written by a later version is refused with a clear error instead of being misread.
+/// `Put`, `Delete` and `RangeDelete` are written today. `RangeDelete` is the tombstone of a whole
+/// range: its key is the range's start and its value the range's end. The others are reserved: a
+/// store of a later version is refused with a clear error instead of being misread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -66,7 +66,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind with a stored number, `None` for 0 and for numbers never given.
+    /// Returns the kind with a stored number, `None` for 0 and for numbers never given.
     pub const fn from_number(number: u8) -> Option<Kind> {
         Some(match number {
             1 => Kind::Put,
@@ -89,8 +89,8 @@ impl Tag {
         Tag(sequence << 8 | kind as u64)
     }
 
-    /// The tag that sorts before every version that a reader at `snapshot` may see, and after
-    /// every newer one.
+    /// Returns the tag that sorts before every version that a reader at `snapshot` may see, and
+    /// after every newer one.
     pub const fn seek(snapshot: SequenceNumber) -> Tag {
         Tag(snapshot << 8 | 0xff)
     }
@@ -99,12 +99,12 @@ impl Tag {
         self.0 >> 8
     }
 
-    /// The same kind at another number.
+    /// Returns the same kind at another number.
     pub const fn with_sequence(self, sequence: SequenceNumber) -> Tag {
         Tag(sequence << 8 | self.0 & 0xff)
     }
 
-    /// `None` if the low byte is not the number of a kind.
+    /// Returns the kind; `None` if the low byte is not the number of a kind.
     pub const fn kind(self) -> Option<Kind> {
         Kind::from_number(self.0 as u8)
     }
@@ -135,7 +135,7 @@ impl<'a> InternalKey<'a> {
         }
     }
 
-    /// The place in the order where the versions visible at `snapshot` begin.
+    /// Returns the place in the order where the versions visible at `snapshot` begin.
     pub const fn seek(user_key: &'a [u8], snapshot: SequenceNumber) -> Self {
         InternalKey {
             user_key,
@@ -147,7 +147,7 @@ impl<'a> InternalKey<'a> {
         self.tag.sequence()
     }
 
-    /// `user_key` followed by the tag, little-endian: the form in which tables store keys.
+    /// Appends `user_key` and the tag, little-endian: the form in which tables store keys.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.user_key);
         out.extend_from_slice(&self.tag.0.to_le_bytes());

@@ -1,14 +1,14 @@
 //! Sorted keys reduced to eight bytes each, so that a search touches a few cache lines instead of a
 //! heap allocation a step.
 //!
-//! The eight bytes are those behind what all the keys have in common, read as one big-endian word
-//! and padded with zeros. Words that differ order their keys; words that are equal decide nothing,
-//! and the caller compares whole keys within the range that is left, nearly always empty or one.
+//! The eight bytes are those behind the keys' common prefix, read as one big-endian word and padded
+//! with zeros. Words that differ order their keys. Equal words decide nothing: the caller compares
+//! whole keys within the range that is left, nearly always empty or one.
 //!
 //! A search begins where the word would be if the words were spread evenly, and widens from there.
-//! Hashed and random keys are found within a cache line or two that way, where bisection misses the
-//! cache at every step of its upper half; for keys that are not spread evenly it is bisection with
-//! at most twice the steps.
+//! It finds hashed and random keys within a cache line or two, where bisection misses the cache at
+//! every step of its upper half. For keys that are not spread evenly it is bisection with at most
+//! twice the steps.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ impl KeyPrefixes {
         self.words.len()
     }
 
-    /// The bytes that all keys begin with.
+    /// Returns the bytes that all keys begin with.
     pub(crate) fn common(&self) -> &[u8] {
         &self.common
     }
@@ -62,8 +62,8 @@ impl KeyPrefixes {
         self.common.len() + size_of_val(&*self.words)
     }
 
-    /// The positions at which whole keys must be compared with `key`: keys before the range are
-    /// smaller, keys behind it are greater.
+    /// Returns the positions at which whole keys must be compared with `key`: keys before the range
+    /// are smaller, keys behind it are greater.
     #[inline]
     pub(crate) fn undecided(&self, key: &[u8]) -> Range<usize> {
         let Some((head, rest)) = key.split_at_checked(self.common.len()) else {
@@ -91,7 +91,7 @@ impl KeyPrefixes {
         }
     }
 
-    /// The position of the first word that is not smaller.
+    /// Returns the position of the first word that is not smaller.
     #[inline]
     fn first_not_below(&self, word: u64) -> usize {
         const FEW: usize = 16;
@@ -125,8 +125,9 @@ impl KeyPrefixes {
         low + between.partition_point(|other| *other < word)
     }
 
-    /// The position of the first key for which `is_before` is false. It is asked only where words
-    /// do not decide, and must be true of smaller keys and false of greater ones than `key`.
+    /// Returns the position of the first key for which `is_before` is false. It is called only
+    /// where words do not decide, and must be true of smaller keys and false of greater ones than
+    /// `key`.
     #[inline]
     pub(crate) fn partition_point(
         &self,
@@ -149,7 +150,7 @@ impl KeyPrefixes {
     }
 }
 
-/// How many leading bytes two keys have in common.
+/// Returns the number of leading bytes that two keys have in common.
 pub(crate) fn common_length(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(l, r)| l == r).count()
 }

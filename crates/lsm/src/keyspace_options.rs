@@ -12,8 +12,8 @@ use crate::table::Compression;
 /// The form of one keyspace's tables and levels.
 ///
 /// The default keyspace takes these values from the `Options` of each opening.
-/// Any other keyspace keeps, in the store, those that it was created with; what an opening says of
-/// them then does not matter. They apply to tables written from then on.
+/// Any other keyspace keeps, in the store, the values that it was created with, and the values of
+/// an opening do not change them. They apply to tables written from then on.
 ///
 /// ```
 /// use terrace::{Compression, KeyspaceOptions};
@@ -32,19 +32,19 @@ pub struct KeyspaceOptions {
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
-    /// Filter bits a key, on average; 0 for no filters. Each table has as many as make the fewest gets
-    /// of absent keys look into a table in vain: small sub-levels have more than large ones, which
-    /// have a little less than the average. Default: 10 (with the leveled policy 0.3 to 0.8 % of such
-    /// gets; half as many with one bit more).
+    /// Filter bits a key, on average; 0 for no filters. Each table has as many as make the fewest
+    /// gets of absent keys look into a table in vain. Small sub-levels have more than large ones,
+    /// which have a little less than the average. Default: 10 (with the leveled policy 0.3 to 0.8 %
+    /// of such gets; half as many with one bit more).
     pub filter_bits_per_key: u32,
     /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
     /// for levels 0 and 1, LZ4 below.
     pub compression: Vec<Compression>,
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
-    /// Bytes of level 1 in a small store. In a larger one targets are counted from below: the deepest level
-    /// takes the rest of the others, and level 1 may have from a quarter of this to `level_ratio` times a
-    /// quarter. Default: 512 MiB.
+    /// Bytes of level 1 in a small store. In a larger one targets are counted from below. The
+    /// deepest level takes the rest of the others, and level 1 may have from a quarter of this to
+    /// `level_ratio` times a quarter. Default: 512 MiB.
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it; the deepest is four fifths of it as large. Default:
     /// 10.
@@ -66,14 +66,15 @@ impl Default for KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// The compression of a level's tables.
+    /// Returns the compression of a level's tables.
     #[doc(hidden)]
     pub fn compression_of(&self, level: usize) -> Compression {
         let given = self.compression.get(level).or(self.compression.last());
         given.copied().unwrap_or(Compression::None)
     }
 
-    /// Refuses values that no keyspace can work with, naming the option and what it accepts.
+    /// Refuses values that no keyspace can work with, naming the option and the values that it
+    /// accepts.
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         check_ranges(&[("compression.len()", self.compression.len() as u64, 0, 64)])?;

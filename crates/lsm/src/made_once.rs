@@ -1,7 +1,7 @@
-//! A value that a process makes once, which nobody waits for.
+//! A value that a process makes once, and for which no thread waits.
 //!
-//! Whoever waits for another thread to make a value waits for ever in a child of a fork: the thread is
-//! its parent's. So who comes second makes a value of its own instead.
+//! In a child of a fork, a thread that waits for another thread to make a value waits for ever:
+//! that thread is its parent's. So a thread that comes second makes a value of its own instead.
 
 use std::sync::OnceLock;
 
@@ -21,12 +21,13 @@ impl<T> MadeOnce<T> {
         }
     }
 
-    /// Returns the value, which `make` makes if nobody has; `None` while another thread is at it.
+    /// Returns the value, which `make` makes if there is none; `None` while another thread is at
+    /// it.
     pub(crate) fn get(&self, make: impl FnOnce() -> T) -> Option<&T> {
         if let Some(known) = self.value.get() {
             return Some(known);
         }
-        // With it nobody else is inside the next call.
+        // With it no other thread is inside the next call.
         let _turn = self.making.try_lock()?;
         Some(self.value.get_or_init(make))
     }

@@ -109,8 +109,8 @@ pub const fn whole(unit: &'static str, min: u64, max: u64) -> Values {
 }
 
 impl OptionEntry {
-    /// Returns an entry without a name, whose default is constant. [`option_table`](crate::option_table!)
-    /// names it.
+    /// Returns an entry without a name, whose default is constant.
+    /// [`option_table`](crate::option_table!) names it.
     pub const fn new(description: &'static str, values: Values, applies: Applies) -> Self {
         OptionEntry {
             name: "",

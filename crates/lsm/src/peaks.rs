@@ -15,7 +15,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Builds the levels over so many values.
+    /// Builds the levels over `length` values.
     pub fn new(length: usize, value: impl Fn(usize) -> u64) -> Self {
         let greatest = |numbers: &[u64]| numbers.iter().copied().max().unwrap_or(0);
         let of_values = (0..length).step_by(FAN).map(|start| {

@@ -4,13 +4,13 @@
 //! A range tombstone hides every version of every key from its start up to its end, the end
 //! excluded, that has a lower sequence number. Starts and ends of all tombstones of a set, the
 //! *edges*, divide the keys into *segments*; within one nothing changes. A segment tree lies over
-//! the segments: a tombstone is named in the fewest nodes that together make its range, two a level
-//! at most, and what covers a segment is what the nodes on its way to the root name. So a set of
+//! the segments. It names a tombstone in the fewest nodes that together make its range, two a level
+//! at most. The nodes on a segment's way to the root name all tombstones that cover it. So a set of
 //! *n* takes memory for *n* log *n* names and answers in log² *n* steps, however the ranges
-//! overlap. Lists of what covers each segment would take *n*² for a queue that is trimmed from the
-//! front again and again, each range enclosing all before it.
+//! overlap. Lists of the tombstones over each segment would take *n*² for a queue that is trimmed
+//! from the front again and again. There each range encloses all before it.
 //!
-//! A set never changes. Whoever gathers tombstones one by one (`write_buffer/range_deletes.rs`)
+//! A set never changes. Code that gathers tombstones one by one (`write_buffer/range_deletes.rs`)
 //! keeps several.
 
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub struct RangeTombstone {
 }
 
 impl RangeTombstone {
-    /// What of it lies from `from` up to `to`; `None` if nothing does.
+    /// Returns the part of it from `from` up to `to`; `None` if there is none.
     pub(crate) fn clipped(mut self, from: Option<&[u8]>, to: Option<&[u8]>) -> Option<Self> {
         if let Some(from) = from.filter(|from| *from > self.start.as_slice()) {
             self.start = from.to_vec();
@@ -70,7 +70,7 @@ pub struct RangeTombstones {
     /// The newest first.
     tombstones: Box<[Placed]>,
     /// For each node of the tree where its names end in `names`; they begin where those of the node
-    /// before end. Node 1 is the root, node *i* has the children 2*i* and 2*i* + 1, and segment *s*
+    /// before end. Node 1 is the root, and node *i* has the children 2*i* and 2*i* + 1. Segment *s*
     /// is the node *s* + number of segments.
     name_ends: Box<[u32]>,
     /// Positions in `tombstones`; within a node ascending, so the newest first.
@@ -89,7 +89,8 @@ struct Placed {
 }
 
 impl RangeTombstones {
-    /// A set of tombstones in any order. Those whose start is not before their end are left out.
+    /// Makes a set of tombstones in any order. Those whose start is not before their end are left
+    /// out.
     pub fn new(mut list: Vec<RangeTombstone>) -> Self {
         list.retain(|tombstone| tombstone.start < tombstone.end);
         list.sort_by_key(|tombstone| std::cmp::Reverse(tombstone.sequence));
@@ -138,7 +139,7 @@ impl RangeTombstones {
         self.tombstones.len()
     }
 
-    /// The newest tombstone at or below `snapshot` that covers `key`.
+    /// Returns the newest tombstone at or below `snapshot` that covers `key`.
     pub fn newest_covering(&self, key: &[u8], snapshot: SequenceNumber) -> Option<Covering<'_>> {
         self.newest_in(self.edges_to(key).checked_sub(1)?, snapshot)
     }
@@ -163,14 +164,14 @@ impl RangeTombstones {
         oldest
     }
 
-    /// The keys around `key` that the same tombstones cover.
+    /// Returns the keys around `key` that the same tombstones cover.
     pub fn segment_of(&self, key: &[u8]) -> Segment<'_> {
         let behind = self.edges_to(key);
         let edge = |at: Option<usize>| self.edges.get(at?).map(|edge| &**edge);
         (edge(behind.checked_sub(1)), edge(Some(behind)))
     }
 
-    /// Every segment between two edges, in order, with its number.
+    /// Returns every segment between two edges, in order, with its number.
     pub fn segments(&self) -> impl Iterator<Item = (usize, &[u8], &[u8])> {
         let pairs = self.edges.iter().zip(self.edges.iter().skip(1));
         pairs
@@ -178,7 +179,7 @@ impl RangeTombstones {
             .map(|(number, (start, end))| (number, &**start, &**end))
     }
 
-    /// The newest tombstone at or below `snapshot` that covers a segment.
+    /// Returns the newest tombstone at or below `snapshot` that covers a segment.
     pub fn newest_in(&self, segment: usize, snapshot: SequenceNumber) -> Option<Covering<'_>> {
         let segments = self.edges.len().checked_sub(1)?;
         if segment >= segments {
@@ -250,7 +251,7 @@ impl RangeTombstones {
         })
     }
 
-    /// The tombstones, the newest first.
+    /// Returns the tombstones, the newest first.
     pub fn iter(&self) -> impl Iterator<Item = Covering<'_>> {
         (0..self.len() as u32).filter_map(|name| self.covering(name))
     }
@@ -260,7 +261,7 @@ impl RangeTombstones {
         self.memory_bytes
     }
 
-    /// How many edges are at or before `key`.
+    /// Returns the number of edges at or before `key`.
     fn edges_to(&self, key: &[u8]) -> usize {
         self.edges.partition_point(|edge| **edge <= *key)
     }
@@ -288,7 +289,7 @@ impl RangeTombstones {
     }
 }
 
-/// The tree over `segments` segments: where each node's names end, and the names.
+/// Returns the tree over `segments` segments: where each node's names end, and the names.
 fn name(tombstones: &[Placed], segments: usize) -> (Box<[u32]>, Box<[u32]>) {
     // (node, name) pairs; the names come in order, so sorting by node leaves them so.
     let mut pairs: Vec<(usize, u32)> = Vec::with_capacity(tombstones.len());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::SequenceNumber;
 
-/// Writes that were lost with their region, as the owner accepted when he opened the store.
+/// Writes that were lost with their region, as the owner accepted when the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RegionLoss {

@@ -97,7 +97,7 @@ pub mod io {
     }
 }
 
-/// An error in its words. What comes back is [`Error::Owner`] with the same words.
+/// An error in its words. It comes back as [`Error::Owner`] with the same words.
 pub mod error_text {
     use super::{Deserialize, Deserializer, Error, Serialize, Serializer};
 
@@ -110,7 +110,7 @@ pub mod error_text {
     }
 }
 
-/// A key as text or, if it is none, in hexadecimal.
+/// Returns a key as text or, if it is none, in hexadecimal.
 pub fn key_form(key: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(key) {
         Ok(text) => (Some(text), None),
@@ -118,7 +118,7 @@ pub fn key_form(key: Vec<u8>) -> (Option<String>, Option<String>) {
     }
 }
 
-/// The key that is written in one of two ways.
+/// Returns the key that is written in one of two ways.
 pub fn key_of_form(text: Option<String>, hex: Option<String>) -> Result<Vec<u8>, String> {
     let Some(hex) = hex else {
         return text

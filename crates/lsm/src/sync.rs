@@ -1,9 +1,9 @@
 //! The primitives of synchronisation, under one name each.
 //!
 //! Concurrent structures that are tested under *shuttle* (feature `shuttle`, for tests only) take
-//! theirs from here: shuttle then runs their tests under thousands of schedules and repeats the one
-//! that failed. It knows program order and blocking, not weak memory: that is what Miri and the
-//! thread sanitizer look at.
+//! theirs from here. Shuttle then runs their tests under thousands of schedules and repeats the one
+//! that failed. It knows program order and blocking. Weak memory is for Miri and the thread
+//! sanitizer.
 
 #[cfg(not(feature = "shuttle"))]
 mod primitives {

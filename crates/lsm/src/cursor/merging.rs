@@ -1,4 +1,4 @@
-//! Many cursors as one, in order, forward and backward: what a merge reads and a user iterates.
+//! Many cursors as one, in order, forward and backward: merges and user iterators read it.
 //!
 //! A binary heap of the valid sources, the next one to give on top. While the merge moves forward
 //! every other source stands behind the current key in the order; backward, before it. A turn
@@ -36,7 +36,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Which source the current version comes from, by its place in the list given to `new`.
+    /// Returns the source of the current version, by its place in the list given to `new`.
     pub fn source(&self) -> Option<usize> {
         self.heap.first().copied()
     }
@@ -45,7 +45,7 @@ impl<C: Cursor> MergingCursor<C> {
         self.sources.get(self.source()?)
     }
 
-    /// Positions every source anew and then orders them.
+    /// Positions every source again and then orders them.
     fn position(
         &mut self,
         direction: Direction,
@@ -139,7 +139,7 @@ impl<C: Cursor> MergingCursor<C> {
         })
     }
 
-    /// Moves valid sources from number `first` on, and orders all anew.
+    /// Moves valid sources from number `first` on, and orders all again.
     fn reposition(
         &mut self,
         first: usize,
@@ -153,7 +153,7 @@ impl<C: Cursor> MergingCursor<C> {
         })
     }
 
-    /// Whether the source in one slot of the heap gives its version before that in another.
+    /// Returns whether the source in one slot of the heap gives its version before that in another.
     fn precedes(&self, slot: usize, other: usize) -> bool {
         let key = |slot: usize| {
             let source = self.sources.get(*self.heap.get(slot)?)?;

@@ -15,16 +15,16 @@ use crate::key::{InternalKey, SequenceNumber};
 
 /// A position among versions in [`InternalKey`] order, or past either end (not valid).
 ///
-/// After an error the position is not valid; the cursor may be positioned anew.
+/// After an error the position is not valid; the cursor may be positioned again.
 pub trait Cursor {
     fn valid(&self) -> bool;
     fn seek_to_first(&mut self) -> Result<()>;
     fn seek_to_last(&mut self) -> Result<()>;
-    /// The first version at or after `target`.
+    /// Moves to the first version at or after `target`.
     fn seek(&mut self, target: InternalKey<'_>) -> Result<()>;
-    /// One version on. Only while valid.
+    /// Moves one version on. Only while valid.
     fn next(&mut self) -> Result<()>;
-    /// One version back. Only while valid.
+    /// Moves one version back. Only while valid.
     fn prev(&mut self) -> Result<()>;
     /// Goes on over versions with numbers below `below`, of keys before `end`. Passes as many of
     /// these as it can at once, the present one at least. Requires that the present version is one
@@ -36,11 +36,11 @@ pub trait Cursor {
     fn pass_hidden_back(&mut self, _below: SequenceNumber, _start: &[u8]) -> Result<()> {
         self.prev()
     }
-    /// Only while valid; otherwise an empty key.
+    /// Returns the key. Only while valid; otherwise an empty key.
     fn key(&self) -> InternalKey<'_>;
-    /// Only while valid; otherwise empty.
+    /// Returns the value. Only while valid; otherwise empty.
     fn value(&self) -> &[u8];
-    /// The file that the version lies in, for messages. Only while valid.
+    /// Returns the file that the version lies in, for messages. Only while valid.
     fn file(&self) -> Option<PathBuf> {
         None
     }

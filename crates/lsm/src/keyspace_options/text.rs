@@ -5,7 +5,7 @@ use crate::keyspace_options::KeyspaceOptions;
 use crate::toml_text::{read, write};
 
 impl KeyspaceOptions {
-    /// Settings of a keyspace written as TOML, as those of a store in `Options::from_toml`.
+    /// Reads settings of a keyspace written as TOML, as those of a store in `Options::from_toml`.
     ///
     /// ```
     /// use terrace::{Compression, KeyspaceOptions};
@@ -17,17 +17,19 @@ impl KeyspaceOptions {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), naming the line, the option and what it accepts.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), naming the line, the option and
+    /// the values that it accepts.
     pub fn from_toml(text: &str) -> Result<Self> {
         let options: KeyspaceOptions = read(text)?;
         options.check()?;
         Ok(options)
     }
 
-    /// The settings as [`KeyspaceOptions::from_toml`] reads them.
+    /// Writes the settings as [`KeyspaceOptions::from_toml`] reads them.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a value that TOML has no form for; today there is none.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a value that TOML has no form
+    /// for; today there is none.
     pub fn to_toml(&self) -> Result<String> {
         write(self)
     }

@@ -1,6 +1,6 @@
-//! The rule that reads rely on, checked key by key: every version of a key in a younger sub-level
-//! is newer than every version of it in an older one. A range tombstone counts as a version of every
-//! key in it.
+//! The rule that reads rely on, checked key by key. Every version of a key in a younger sub-level
+//! is newer than every version of it in an older one. A range tombstone counts as a version of
+//! every key in it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl fmt::Display for AgeViolation {
 }
 
 impl Version {
-    /// The table that holds the version which hides a newer one.
+    /// Returns the table that holds the version which hides a newer one.
     pub fn table_with(&self, violation: &AgeViolation) -> Option<&Arc<Table>> {
         let mut sub_levels = self.keyspace(violation.keyspace)?.sub_levels();
         let (_, sub_level) = sub_levels.find(|(place, _)| *place == violation.older.1)?;
@@ -87,7 +87,7 @@ pub fn check_age_rule<C: Cursor>(
     Ok(None)
 }
 
-/// The range tombstones of each sub-level, each only where its table counts.
+/// Returns the range tombstones of each sub-level, each only where its table counts.
 fn deleted_ranges(
     sub_levels: &[Vec<Arc<Table>>],
     ranges: &mut impl FnMut(&Arc<Table>) -> Result<Option<Arc<RangeTombstones>>>,
@@ -116,8 +116,9 @@ struct Layers {
 }
 
 impl Layers {
-    /// The merge gives a key's versions from the newest on, so their sub-levels, of which the
-    /// youngest is the first source, must never go back to an earlier source.
+    /// Checks versions as the merge gives them: those of a key from the newest on. So their
+    /// sub-levels, of which the youngest is the first source, must never go back to an earlier
+    /// source.
     fn check_versions<C: Cursor>(
         &self,
         mut merged: MergingCursor<C>,
@@ -158,8 +159,8 @@ impl Layers {
         })
     }
 
-    /// A version against the ranges of the other sub-levels: those in younger ones must be newer,
-    /// those in older ones older.
+    /// Checks a version against the ranges of the other sub-levels: those in younger ones must be
+    /// newer, those in older ones older.
     fn check_deleted(
         &self,
         key: &[u8],

@@ -19,7 +19,7 @@ fn line(number: u64) -> String {
     format!("{name} {:016x}\n", xxh3_64(name.as_bytes()))
 }
 
-/// The number of the manifest in use.
+/// Returns the number of the manifest in use.
 ///
 /// # Errors
 /// [`Error::NoStore`] if there is none and nothing was ever stored here.
@@ -39,7 +39,7 @@ pub(super) fn read(directory: &dyn Directory) -> Result<u64> {
     })
 }
 
-/// Strict: only what [`line()`] makes is taken.
+/// Reads the number strictly: takes only a line as [`line()`] makes it.
 pub(super) fn parse(bytes: &[u8]) -> Option<u64> {
     let text = str::from_utf8(bytes).ok()?;
     let (name, _) = text.split_once(' ')?;
@@ -81,7 +81,7 @@ impl Current {
 pub(super) enum SwitchError {
     /// `CURRENT` is as it was.
     Unchanged(Error),
-    /// Nobody knows which manifest the next open will find.
+    /// It is unknown which manifest the next open will find.
     Unknown(Error),
 }
 
@@ -135,7 +135,7 @@ fn write_temporary(
     })
 }
 
-/// What a directory without `CURRENT` is: no store yet, or a damaged one.
+/// Returns the error of a directory without `CURRENT`: no store yet, or a damaged one.
 fn missing(directory: &dyn Directory) -> Result<Error> {
     let no_store = |detail: &str| Error::NoStore {
         path: directory.path().to_path_buf(),
@@ -171,9 +171,9 @@ fn missing(directory: &dyn Directory) -> Result<Error> {
     }))
 }
 
-/// Returns whether the first manifest can be what an interrupted creation left. The first thing that
-/// an open store does is to record an arena, so an edit behind the first means that there was a store,
-/// whatever became of the first and of the header.
+/// Returns whether the first manifest can be the remains of an interrupted creation. An open store
+/// first records an arena. So an edit behind the first means that there was a store, even where the
+/// first edit or the header is damaged.
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a manifest of another version, of which nothing is known.

@@ -13,7 +13,7 @@ use super::tail::ManifestTail;
 use crate::things::things;
 use crate::{Error, Result};
 
-/// What is found at one offset of a manifest.
+/// The content at one offset of a manifest.
 #[derive(Clone, Debug)]
 pub enum DumpItem {
     Record {
@@ -51,13 +51,15 @@ impl fmt::Display for DumpItem {
 }
 
 /// The records of one manifest file, whether or not it is the one in use. Each record is decoded,
-/// but not applied: a dump shows what is there.
+/// but not applied: a dump shows the file as it is.
 pub struct ManifestDump {
     number: u64,
     items: std::vec::IntoIter<Result<DumpItem>>,
 }
 
 impl ManifestDump {
+    /// Opens a manifest file.
+    ///
     /// # Errors
     /// The file cannot be read or its header is not a manifest's.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self> {
@@ -98,7 +100,7 @@ impl ManifestDump {
         })
     }
 
-    /// The number of the manifest.
+    /// Returns the number of the manifest.
     pub fn number(&self) -> u64 {
         self.number
     }

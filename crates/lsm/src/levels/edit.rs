@@ -1,4 +1,4 @@
-//! One atomic change of the store's state: what a manifest record holds.
+//! One atomic change of the store's state: the content of a manifest record.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::keyspace_options::KeyspaceOptions;
 use crate::region_loss::RegionLoss;
 use crate::things::things;
 
-/// What acknowledged writes survive, as the manifest stores it. 0 is never valid.
+/// The failures that acknowledged writes survive, as the manifest stores it. 0 is never valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Domain {
@@ -35,10 +35,10 @@ impl Domain {
     }
 }
 
-/// What a store is given when it is created. All but the domain it keeps for ever.
+/// The values that a store gets when it is created. All but the domain it keeps for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Random; tells this store's files from another's.
+    /// Random; distinguishes this store's files from another's.
     pub store_id: u128,
     /// Random; the seed of every key hash.
     pub hash_seed: u64,
@@ -141,7 +141,7 @@ impl ArenaHome {
 
 /// A change of the store's state, taken whole or not at all.
 ///
-/// Applied in the order of the fields: what is removed makes room for what is added.
+/// Applied in the order of the fields: removals make room for additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     /// Only in the first record of a manifest.
@@ -167,7 +167,7 @@ pub struct Edit {
     pub clean_close: Option<CleanClose>,
     /// Of live arenas, beside a clean close.
     pub arena_ends: Vec<ArenaEnd>,
-    /// What acknowledged writes survive from here on, where that changes.
+    /// The failures that acknowledged writes survive from here on, where that changes.
     pub domain: Option<Domain>,
     /// Where the arenas live from here on, where that changes.
     pub arena_home: Option<ArenaHome>,

@@ -389,7 +389,7 @@ fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {
     out.number(form::LEVEL_RATIO, options.level_ratio);
 }
 
-/// The values are held to the same ranges as those that a caller gives.
+/// Reads the options and holds their values to the same ranges as those that a caller gives.
 fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
     let group = Group::read(field, "the options of a keyspace", form::LARGEST)?;
     let compression = group.bytes(form::COMPRESSION)?.iter().map(|&number| {

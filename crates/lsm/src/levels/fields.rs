@@ -1,4 +1,4 @@
-//! Tagged fields: what manifest records are made of, so that later versions can add to them.
+//! Tagged fields, of which manifest records are made, so that later versions can add to them.
 //!
 //! A field is `varint(tag << 1 | skippable)`, `varint(length)`, and that many bytes. A reader that
 //! does not know a tag refuses the record unless the field is marked skippable.
@@ -23,7 +23,7 @@ impl FieldWriter {
         put_varint(&mut self.bytes, value);
     }
 
-    /// What a reader that does not know it may do without.
+    /// Writes a number that a reader may skip if it does not know the tag.
     pub(super) fn skippable_number(&mut self, tag: u32, value: u64) {
         put_varint(&mut self.bytes, u64::from(tag) << 1 | 1);
         put_varint(&mut self.bytes, varint_length(value) as u64);
@@ -42,7 +42,7 @@ impl FieldWriter {
         }
     }
 
-    /// A field that holds fields.
+    /// Writes a field that holds fields.
     pub(super) fn nested(&mut self, tag: u32, write: impl FnOnce(&mut FieldWriter)) {
         let mut inner = FieldWriter::default();
         write(&mut inner);
@@ -84,7 +84,7 @@ impl<'a> Field<'a> {
         FieldError::Malformed(format!("field {} of {} is malformed", self.tag, self.what))
     }
 
-    /// The number that fills the field.
+    /// Returns the bytes of the field.
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -101,7 +101,7 @@ impl<'a> Field<'a> {
         N::try_from(self.number()?).map_err(|_| self.malformed())
     }
 
-    /// What to do with a tag that is not known: nothing if it may be skipped.
+    /// Refuses a tag that is not known, unless the field may be skipped.
     pub(super) fn unknown(&self) -> Result<(), FieldError> {
         if self.tag != 0 && self.skippable {
             return Ok(());
@@ -218,7 +218,7 @@ impl<'a> Group<'a> {
         self.required(tag)?.number_as()
     }
 
-    /// A number that is never 0.
+    /// Reads a number that is never 0.
     pub(super) fn nonzero<N: TryFrom<u64>>(&self, tag: u32) -> Result<N, FieldError> {
         let field = self.required(tag)?;
         if field.number()? == 0 {
@@ -227,7 +227,7 @@ impl<'a> Group<'a> {
         field.number_as()
     }
 
-    /// A number that is never 0 where it is present; 0 where it is absent.
+    /// Reads a number that is never 0 where it is present; 0 where it is absent.
     pub(super) fn optional(&self, tag: u32) -> Result<u64, FieldError> {
         match self.field(tag) {
             None => Ok(0),
@@ -239,7 +239,7 @@ impl<'a> Group<'a> {
         self.field(tag).map(|field| field.number()).transpose()
     }
 
-    /// Present with the value 1, or absent.
+    /// Reads a flag: present with the value 1, or absent.
     pub(super) fn flag(&self, tag: u32) -> Result<bool, FieldError> {
         match self.field(tag) {
             None => Ok(false),

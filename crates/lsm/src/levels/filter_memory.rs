@@ -1,19 +1,21 @@
-//! Which filter a table is written with, and with how many bits a key: a pure function of the levels, of
-//! the table's place in them and of the bits a key that there are on average.
+//! The filter that a table is written with, and its bits a key. It is a pure function of the
+//! levels, of the table's place in them and of the average bits a key.
 //!
-//! A get of a key that is nowhere asks the filter of one table in every sub-level, whatever the policy,
-//! and one that finds its record asks those above it in vain. What is made least is the sum of their
-//! chances of a false positive, under the memory that all filters take together (Dayan, Athanassoulis,
-//! Idreos: Monkey, SIGMOD 2017). Gets of absent keys alone are weighed: the others ask the upper
-//! sub-levels only, where this has the chances small anyway. A bit a key more costs memory for every
-//! entry of the sub-level, so where the sum is least a bit of memory is worth the same everywhere: the
-//! chance in a sub-level is in proportion to its entries, and one that is ten times smaller has 3.6
-//! bits a key more. The true curves of the filters count, not the classic formula.
+//! A get of an absent key asks the filter of one table in every sub-level, whatever the policy. A
+//! get that finds its record asks those above it in vain. The division makes the sum of their
+//! chances of a false positive least, under the memory of all filters together (Dayan,
+//! Athanassoulis, Idreos: Monkey, SIGMOD 2017). Gets of absent keys alone are weighed. The others
+//! ask the upper sub-levels only, where this division has the chances small anyway. A bit a key
+//! more costs memory for every entry of the sub-level. So where the sum is least, a bit of memory
+//! is worth the same everywhere. The chance in a sub-level is in proportion to its entries. A
+//! sub-level that is ten times smaller has 3.6 bits a key more. The true curves of the filters
+//! count, not the classic formula.
 //!
-//! What was written keeps its bits, while the levels change around it. That costs little, for three
-//! reasons. Tables are written for the levels above as they will be on average: a table of level *i* is
-//! written when level *i - 1* is full, and where that has little, room is kept for it. What is out of
-//! date is mostly small and soon merged. And bits depend on the logarithm of the entries.
+//! Written tables keep their bits, while the levels change around them. That costs little, for
+//! three reasons. Tables are written for the levels above as they will be on average. A table of
+//! level *i* is written when level *i - 1* is full. Where that level has little, room is kept for
+//! it. Outdated tables are mostly small and soon merged. And bits depend on the logarithm of the
+//! entries.
 
 use super::version::{KeyspaceLevels, Place};
 use crate::made_once::MadeOnce;
@@ -25,23 +27,24 @@ const STEP: f64 = 1.0 / 16.0;
 const MOST_BITS: f64 = 32.0;
 /// The fewest, unless they are fewer on average: below, split-block filters let nearly all pass.
 const LEAST_BITS: f64 = 4.0;
-/// Level 0 is soon merged, and to build fuse filters for it costs more than their errors less are worth;
-/// unless it has more than such a share of all entries, as in a store that is small beside its arenas.
+/// Level 0 is soon merged, and to build fuse filters for it costs more than their errors less are
+/// worth. A level 0 with more than 1 / `LARGE_LEVEL0` of all entries gets them, as in a store that
+/// is small beside its arenas.
 const LARGE_LEVEL0: u64 = 8;
 
-/// What the memory of a keyspace's filters is divided by.
+/// The figures by which the memory of a keyspace's filters is divided.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterMemory {
     /// On average over all entries; 0 for no filters.
     pub bits_per_key: f64,
     /// How many times larger a level is than the one above it.
     pub level_ratio: u64,
-    /// What a flush brings into level 0, about.
+    /// Bytes that a flush brings into level 0, about.
     pub flush_bytes: u64,
 }
 
 impl FilterMemory {
-    /// The filter of a table that is written to a place.
+    /// Returns the filter of a table that is written to a place.
     pub fn form_at(&self, levels: &KeyspaceLevels, place: Place) -> FilterForm {
         let mut parts = Vec::new();
         let mut listed_entries = 0;
@@ -69,7 +72,8 @@ impl FilterMemory {
         }
     }
 
-    /// The entries that a flush brings, by those before; by what an arena holds if there are none.
+    /// Returns the entries that a flush brings, by those before; without any, by the bytes of an
+    /// arena.
     fn flush_entries(&self, levels: &KeyspaceLevels, parts: &[Part]) -> u64 {
         let of_level0: Vec<u64> = of_level(parts, 0).collect();
         let sum: u64 = of_level0.iter().sum();
@@ -83,7 +87,7 @@ impl FilterMemory {
         u64::try_from(of_arena).unwrap_or(u64::MAX)
     }
 
-    /// The bits a key of the part at `written`.
+    /// Returns the bits a key of the part at `written`.
     fn bits_of(&self, mut parts: Vec<Part>, written: usize, keys_per_table: u64) -> f64 {
         let Some(&Part { level, entries }) = parts.get(written) else {
             return self.bits_per_key;
@@ -116,8 +120,9 @@ fn of_level(parts: &[Part], level: u8) -> impl Iterator<Item = u64> {
     of_level.map(|part| part.entries)
 }
 
-/// The entries that a sub-level takes over from the level above, which is empty then and has half of its
-/// sub-levels on average until the next such merge. (Where it has one, it is always about as full.)
+/// Returns the entries that a sub-level takes over from the level above. That level is empty then
+/// and has half of its sub-levels on average until the next such merge. (Where it has one, it is
+/// always about as full.)
 fn take_over(parts: &mut Vec<Part>, level: u8) -> u64 {
     let above = parts.iter().filter(|part| part.level < level);
     let Some(above) = above.map(|part| part.level).max() else {
@@ -132,7 +137,7 @@ fn take_over(parts: &mut Vec<Part>, level: u8) -> u64 {
     entries
 }
 
-/// The kind of filter that tables of a level have.
+/// Returns the kind of filter that tables of a level have.
 fn kind_of(level: u8, parts: &[Part]) -> FilterKind {
     let all: u64 = parts.iter().map(|part| part.entries).sum();
     let of_level0: u64 = of_level(parts, 0).sum();
@@ -143,8 +148,8 @@ fn kind_of(level: u8, parts: &[Part]) -> FilterKind {
     }
 }
 
-/// The bits a key of each part, for which the sum of their chances is least: each has as many as are
-/// worth a common price. The price is searched that takes the memory there is.
+/// Returns the bits a key of each part, for which the sum of their chances is least. Each has as
+/// many as are worth a common price. The search finds the price that takes the memory there is.
 fn divide(parts: &[Part], bits_per_key: f64, keys_per_table: u64) -> Vec<f64> {
     let fuse = Gains::of(FilterKind::Fuse, keys_per_table);
     let own;
@@ -180,7 +185,7 @@ fn divide(parts: &[Part], bits_per_key: f64, keys_per_table: u64) -> Vec<f64> {
             too_low = middle;
         }
     }
-    // Prices next to each other: what the steps between them leave is taken by a part of one.
+    // Prices next to each other: a part of one step takes the memory that is left between them.
     let (fewer, more) = (at_price(enough.exp2()), at_price(too_low.exp2()));
     let (taken, most) = (memory(&fewer), memory(&more));
     let share = match most > taken {
@@ -191,13 +196,13 @@ fn divide(parts: &[Part], bits_per_key: f64, keys_per_table: u64) -> Vec<f64> {
     fewer.iter().zip(&more).map(between).collect()
 }
 
-/// What each step of bits takes off the chance of one kind of filter, a bit; it only falls.
+/// Decrease of the chance of one kind of filter by each step of bits, a bit; it only falls.
 struct Gains(Vec<f64>);
 
 static SPLIT_BLOCK: MadeOnce<Gains> = MadeOnce::new();
 
 impl Gains {
-    /// They do not depend on the number of keys.
+    /// Returns the gains of split-block filters. They do not depend on the number of keys.
     fn of_split_block() -> Self {
         Gains::of(FilterKind::SplitBlock, 0)
     }
@@ -210,7 +215,7 @@ impl Gains {
         Gains((0..steps).map(gain).collect())
     }
 
-    /// The bits up to which each takes away more than that.
+    /// Returns the bits up to which each takes away more than that.
     fn bits_worth(&self, least_gain: f64) -> f64 {
         let steps = self.0.partition_point(|gain| *gain > least_gain);
         LEAST_BITS + steps as f64 * STEP

@@ -29,8 +29,8 @@ pub fn fuzz_manifest(bytes: &[u8]) {
     }
 }
 
-/// Reads `bytes` as an edit, behind the checksum of its record. What can be read is written and
-/// read again, and applied to an empty store.
+/// Reads `bytes` as an edit, behind the checksum of its record. A readable edit is written, read
+/// again, and applied to an empty store.
 pub fn fuzz_edit(bytes: &[u8]) {
     let Ok(edit) = Edit::decode(bytes) else {
         return;

@@ -1,17 +1,17 @@
 //! The manifest: the log of edits that says what a store consists of.
 //!
 //! An edit is in the store when its record is synced, and not before. The order of an append is:
-//! write the record, sync it, write its mark; of a fresh manifest: write the whole state into a new
-//! file, sync the file, sync the directory, and only then let `CURRENT` name it.
+//! write the record, sync it, write its mark. A fresh manifest has another order: write the whole
+//! state into a new file, sync the file, sync the directory. Only then may `CURRENT` name it.
 //!
-//! The mark tells a later reader that the sync had returned, so that damage to the last edit does not
-//! pass for a write that was cut short. It is not synced, and its write may fail: the next edit lies
-//! behind the mark's place in any case.
+//! The mark proves to a later reader that the sync had returned. So damage to the last edit does
+//! not pass for a write that was cut short. It is not synced, and its write may fail: the next edit
+//! lies behind the mark's place in any case.
 //!
-//! What failed decides what follows. A *write* that fails leaves bytes that a later append must
-//! not land behind, so the file is given up and the edit goes into a fresh manifest; if that fails
-//! too the edit is not in the store and never will be ([`ManifestError::NotWritten`]). After a
-//! *sync* that fails nobody knows what is durable, so nothing more may be written
+//! The operation that failed decides the next step. A *write* that fails leaves bytes that a later
+//! append must not land behind. So the file is given up and the edit goes into a fresh manifest. If
+//! that fails too, the edit is not in the store and never will be ([`ManifestError::NotWritten`]).
+//! After a failed *sync* it is unknown which bytes are durable, so nothing more may be written
 //! ([`ManifestError::Poison`]). The simple way, truncating the file after a failed write, is one
 //! more operation that can fail, on a medium that just did.
 
@@ -40,12 +40,13 @@ const PREFIX: &str = "MANIFEST-";
 /// No manifest of ours comes near; a longer file is not read into memory.
 pub(super) const LONGEST_BYTES: u64 = 1 << 30;
 
-/// The name of a manifest's file.
+/// Returns the name of a manifest's file.
 pub fn manifest_file_name(number: u64) -> String {
     format!("{PREFIX}{number:06}")
 }
 
-/// The number in a manifest's file name; `None` if it is no such name, or leaves no room for the next.
+/// Returns the number in a manifest's file name; `None` if it is no such name, or leaves no room
+/// for the next.
 pub fn manifest_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix(PREFIX)?.parse().ok()?;
     let is_given = (1..=MAX_NUMBER).contains(&number);
@@ -62,7 +63,7 @@ pub enum ManifestError {
 }
 
 impl ManifestError {
-    /// What failed.
+    /// Returns the failure.
     fn into_cause(self) -> Error {
         match self {
             ManifestError::NotWritten(error) | ManifestError::Poison(error) => error,
@@ -155,9 +156,9 @@ fn named_and_missing(directory: &dyn Directory, name: &str, error: Error) -> Err
     }
 }
 
-/// What can still be told of a store from the manifest that `CURRENT` names, or else from the newest
-/// that begins well and is believed, or from the first that is not: its state before the first
-/// damage. `None` if there is none.
+/// Returns the readable state of a store: its state before the first damage. It comes from the
+/// manifest that `CURRENT` names, else from the newest that begins well and is believed, else from
+/// the first that is not. `None` if there is none.
 ///
 /// # Errors
 /// [`Error::Busy`] if an owner or a reader has one of them locked, [`Error::Unsupported`] for a
@@ -201,17 +202,17 @@ pub fn remains(
     Ok(unbelieved)
 }
 
-/// Checks that nobody has a manifest locked: with `LOCK` and `CURRENT` gone, its lock alone tells of an
-/// owner that lives.
+/// Checks that a manifest is not locked: with `LOCK` and `CURRENT` gone, only its lock shows a
+/// living owner.
 ///
 /// # Errors
-/// [`Error::Busy`] if somebody has.
+/// [`Error::Busy`] if it is.
 fn check_unlocked(directory: &dyn Directory, name: &str) -> Result<()> {
     let file = directory.open(name, OpenOptions::buffered(OpenMode::ReadWrite))?;
     lock_file(directory, &*file, LockKind::Exclusive).map(drop)
 }
 
-/// The whole of a file that is no longer than `longest_bytes`.
+/// Reads the whole of a file that is no longer than `longest_bytes`.
 pub fn read_file(
     directory: &dyn Directory,
     name: &str,
@@ -297,9 +298,9 @@ impl Manifest {
     }
 
     /// Opens the manifest of an existing store. Writes nothing until the first append, but makes
-    /// what it read durable: after a kill an edit may be in the page cache only, and its tables'
-    /// inputs are orphans that the caller is about to remove. A power cut must not bring back the
-    /// state that lists them.
+    /// the records that it read durable. After a kill an edit may be in the page cache only, and
+    /// its tables' inputs are orphans that the caller is about to remove. A power cut must not
+    /// bring back the state that lists them.
     ///
     /// # Errors
     /// As [`load`].
@@ -332,8 +333,9 @@ impl Manifest {
         Ok((manifest, loaded.state))
     }
 
-    /// Checks that the file under the manifest's name is the one that is written, and that `CURRENT`
-    /// still names it: a copy that was restored into the directory may have a manifest of another number.
+    /// Checks that the file under the manifest's name is the one that is written, and that
+    /// `CURRENT` still names it. A copy that was restored into the directory may have a manifest of
+    /// another number.
     ///
     /// # Errors
     /// [`Error::OwnershipLost`] if one of them is another file, or none.
@@ -381,8 +383,8 @@ impl Manifest {
     /// Makes an edit durable. `next` is the state with the edit applied.
     ///
     /// # Errors
-    /// [`ManifestError::NotWritten`] if the store is as it was, [`ManifestError::Poison`] if
-    /// nobody can say; from then on every append is refused.
+    /// [`ManifestError::NotWritten`] if the store is as it was, [`ManifestError::Poison`] if that
+    /// is unknown; from then on every append is refused.
     pub fn append(
         &mut self,
         edit: &Edit,
@@ -441,8 +443,8 @@ impl Manifest {
         self.end += MARK_BYTES;
     }
 
-    /// Makes sure that an edit that was reported as failed does not come back with the next open:
-    /// a write may report an error although all its bytes arrived.
+    /// Makes sure that an edit that was reported as failed does not come back with the next open. A
+    /// write may report an error although all its bytes arrived.
     fn revoke(&self, record: &[u8], error: Error) -> ManifestError {
         let mut found = vec![0; record.len()];
         let arrived = self.file.read_at(&mut found, self.end, Purpose::Manifest);
@@ -500,9 +502,9 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// Writes a manifest of one edit and its mark; they and the name are durable, and it is locked, on
-    /// return. The mark says so too early, and yet the truth: nobody reads the file before `CURRENT`
-    /// names it.
+    /// Writes a manifest of one edit and its mark; they and the name are durable, and it is locked,
+    /// on return. The mark says so too early, and yet the truth: no process reads the file before
+    /// `CURRENT` names it.
     fn write(
         directory: &dyn Directory,
         number: u64,
@@ -524,7 +526,7 @@ impl Fresh {
             Ok(lock)
         });
         let lock = written.map_err(|error| {
-            // Best effort: what is left is garbage under a number that is not used again.
+            // Best effort: a remaining file is garbage under a number that is not used again.
             let _ = directory.remove(&name);
             not_written(error)
         })?;
@@ -540,8 +542,8 @@ impl Fresh {
     }
 }
 
-/// Writes the manifest of a store that nobody has open, and makes `CURRENT` name it; both are
-/// durable on return. `CURRENT` comes last. Gives the manifest's number.
+/// Writes the manifest of a store that is not open, and makes `CURRENT` name it; both are durable
+/// on return. `CURRENT` comes last. Returns the manifest's number.
 pub fn write_manifest(directory: &dyn Directory, state: &ManifestState) -> Result<u64> {
     let number = next_number(directory, 0)?;
     Fresh::write(directory, number, &state.as_edit()).map_err(|error| match error {
@@ -553,7 +555,7 @@ pub fn write_manifest(directory: &dyn Directory, state: &ManifestState) -> Resul
     Ok(number)
 }
 
-/// The numbers of a directory's manifests.
+/// Returns the numbers of a directory's manifests.
 pub fn manifests(directory: &dyn Directory) -> Result<Vec<u64>> {
     let entries = directory.list()?;
     Ok(entries
@@ -562,8 +564,8 @@ pub fn manifests(directory: &dyn Directory) -> Result<Vec<u64>> {
         .collect())
 }
 
-/// Above every manifest in the directory, leftovers included, but for files that no store has written:
-/// numbers beyond those of writes are never reached.
+/// Returns a number above every manifest in the directory, leftovers included. It ignores files
+/// that no store has written: numbers beyond those of writes are never reached.
 fn next_number(directory: &dyn Directory, current: u64) -> Result<u64> {
     let numbers = manifests(directory)?.into_iter();
     let largest = numbers.filter(|&number| number < MAX_SEQUENCE).max();

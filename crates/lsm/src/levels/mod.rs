@@ -7,13 +7,13 @@
 //! so a reader that goes from the top down meets the newest version first.
 //!
 //! Ages are chosen so that they never have to be renumbered. A flush into level 0 takes the next
-//! age above [`FIRST_FLUSH_AGE`]. A merge that makes a sub-level of its own in the next level gives it
-//! the age of its oldest input less one, so a sub-level of level `i` whose oldest flush had the age
-//! `f` has the age `f - i`: flushes stay in their order, and there is always room between the
-//! oldest sub-level of a level and the youngest of the next. The *base* of level `i`, the one sub-level
-//! that the leveled policy keeps there, has the fixed age `64 - i`, below every flush and the older
-//! the deeper. Nothing but [`Place`] and [`ManifestState::next_flush_place`] knows this scheme:
-//! everybody else compares ages.
+//! age above [`FIRST_FLUSH_AGE`]. A merge that makes a sub-level of its own in the next level gives
+//! it the age of its oldest input less one. So a sub-level of level `i` whose oldest flush had the
+//! age `f` has the age `f - i`. Flushes stay in their order, and there is always room between the
+//! oldest sub-level of a level and the youngest of the next. The *base* of level `i` is the one
+//! sub-level that the leveled policy keeps there. It has the fixed age `64 - i`, below every flush
+//! and the older the deeper. Nothing but [`Place`] and [`ManifestState::next_flush_place`] knows
+//! this scheme: all other code compares ages.
 
 mod age_rule;
 mod current;

@@ -1,9 +1,9 @@
 //! The frame of a manifest: a header, then records that carry their own length and checksum.
 //!
-//! A record's checksum is seeded with the manifest's number and the record's offset, so that a
-//! record of another file, or of another place in this one, is never taken for one of this place.
-//! Behind each edit lies the place of its mark (see [`super::mark`]). An edit that does not check is
-//! a *dropped tail* if nothing valid lies behind it, and damage otherwise.
+//! A record's checksum is seeded with the manifest's number and the record's offset. So a record of
+//! another file, or of another place in this one, is never taken for one of this place. Behind each
+//! edit lies the place of its mark (see [`super::mark`]). An edit that does not check is a *dropped
+//! tail* if nothing valid lies behind it, and damage otherwise.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(super) fn encode_header(number: u64) -> Vec<u8> {
     header
 }
 
-/// The record that holds `edit` at `offset` of manifest `number`.
+/// Returns the record that holds `edit` at `offset` of manifest `number`.
 pub(super) fn encode_record(number: u64, offset: u64, edit: &Edit) -> Result<Vec<u8>> {
     let payload = edit.encode();
     if payload.len() > MAX_PAYLOAD_BYTES {
@@ -71,7 +71,7 @@ pub(super) fn encode_payload(number: u64, offset: u64, kind: u32, payload: &[u8]
     record
 }
 
-/// Over length, kind, payload and padding.
+/// Hashes length, kind, payload and padding.
 pub(super) fn checksum(number: u64, offset: u64, body: &[u8]) -> u64 {
     let mut place = [0; 16];
     let (first, second) = place.split_at_mut(8);
@@ -147,7 +147,7 @@ impl<'a> Records<'a> {
         ManifestTail::of(self.number, self.end(), bytes)
     }
 
-    /// What stands at an offset, if its header could be a record's. Nothing is hashed.
+    /// Returns the candidate at an offset, if its header could be a record's. Hashes nothing.
     fn candidate_at(&self, offset: usize) -> Option<Candidate<'a>> {
         let mut decoder = Decoder::new(self.bytes.get(offset..)?);
         let checksum = decoder.u64()?;

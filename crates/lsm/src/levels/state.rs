@@ -30,8 +30,8 @@ pub struct LiveArena {
 }
 
 impl LiveArena {
-    /// Whether the header of the arena may have a generation, 0 for none: its own, `generation`,
-    /// or the one that it was to replace. Any other is that of another file.
+    /// Returns whether the header of the arena may have a generation, 0 for none: its own,
+    /// `generation`, or the one that it was to replace. Any other is that of another file.
     pub fn may_have_in_header(&self, found: u64, generation: u64) -> bool {
         let is_replaced = match self.replaced_generation {
             Some(replaced) => found == replaced,
@@ -70,7 +70,8 @@ pub struct ManifestState {
 }
 
 impl ManifestState {
-    /// The edit that begins a new store: its identity and the keyspace that every store has.
+    /// Returns the edit that begins a new store: its identity and the keyspace that every store
+    /// has.
     pub fn first_edit(identity: Identity) -> Edit {
         Edit {
             identity: Some(identity),
@@ -82,7 +83,7 @@ impl ManifestState {
         }
     }
 
-    /// The state after the first record of a manifest, which alone holds the identity.
+    /// Returns the state after the first record of a manifest, which alone holds the identity.
     pub fn begin(edit: &Edit) -> Result<Self, StructureError> {
         let identity = edit.identity.clone().ok_or_else(|| {
             StructureError("the first record does not say which store it is of".to_owned())
@@ -106,7 +107,7 @@ impl ManifestState {
         empty.fold(edit)
     }
 
-    /// The state after an edit. This one stays as it is.
+    /// Returns the state after an edit. This one stays as it is.
     pub fn apply(&self, edit: &Edit) -> Result<Self, StructureError> {
         if edit.identity.is_some() {
             return Err(StructureError(
@@ -233,8 +234,8 @@ impl ManifestState {
         Ok(())
     }
 
-    /// Whether the arenas may hold writes that are nowhere else. After a clean close it is known;
-    /// after anything else every live arena may.
+    /// Returns whether the arenas may hold writes that are nowhere else. After a clean close it is
+    /// known; after anything else every live arena may.
     pub fn may_hold_writes(&self) -> bool {
         let all_in_tables = self
             .clean_close
@@ -242,7 +243,7 @@ impl ManifestState {
         !self.live_arenas.is_empty() && !all_in_tables
     }
 
-    /// Whether a slot is that of a live arena.
+    /// Returns whether a slot is that of a live arena.
     pub fn is_in_live_slot(&self, slot: u64) -> bool {
         self.live_arenas.values().any(|live| live.slot == slot)
     }
@@ -252,7 +253,7 @@ impl ManifestState {
         self.loss_after(self.flushed_sequence)
     }
 
-    /// What is lost if nothing behind `kept` is left, `kept` being the last number that is.
+    /// Returns the loss if nothing behind `kept` is left, `kept` being the last number that is.
     pub fn loss_after(&self, kept: SequenceNumber) -> RegionLoss {
         let given = self.clean_close.map_or(0, |close| close.last_sequence);
         RegionLoss {
@@ -261,7 +262,7 @@ impl ManifestState {
         }
     }
 
-    /// One edit that makes this state out of nothing: the first record of a fresh manifest.
+    /// Returns one edit that makes this state out of nothing: the first record of a fresh manifest.
     pub fn as_edit(&self) -> Edit {
         let keyspaces = self.version.keyspaces.values();
         Edit {
@@ -325,8 +326,9 @@ impl ManifestState {
         }
     }
 
-    /// Where the next flush of a keyspace goes: a new sub-level of level 0, younger than all, with a
-    /// name that was never given. Edits that use it must be applied in the order of the flushed writes.
+    /// Returns the place of a keyspace's next flush: a new sub-level of level 0, younger than all,
+    /// with a name that was never given. Edits that use it must be applied in the order of the
+    /// flushed writes.
     pub fn next_flush_place(&self, keyspace: KeyspaceId, sub_level: u64) -> Place {
         let youngest = self
             .version
@@ -351,7 +353,7 @@ fn never_used(what: &str, number: u64, next: u64) -> Result<(), StructureError> 
     Ok(())
 }
 
-/// These numbers only grow.
+/// Raises a number; these numbers only grow.
 fn advance<N: Copy + Ord + std::fmt::Display>(
     what: &str,
     current: &mut N,

@@ -1,6 +1,6 @@
 //! One cursor over all tables of a sub-level: opens one table at a time, and clips tables whose
-//! bounds are narrower than their file. Who makes it opens the tables, by a closure; their deleted
-//! ranges are the caller's.
+//! bounds are narrower than their file. The maker of the cursor opens the tables, by a closure;
+//! their deleted ranges are the caller's.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::block_value::TableValue;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, SequenceNumber, Tag};
 
-/// What a cursor walks: a whole sub-level, shared with the version, or a list of its own.
+/// The tables of a cursor: a whole sub-level, shared with the version, or a list of its own.
 enum Tables {
     Whole(Arc<SubLevel>),
     Listed(Vec<Arc<Table>>),
@@ -26,7 +26,7 @@ impl Tables {
         }
     }
 
-    /// The position of the first table that does not end before `key`.
+    /// Returns the position of the first table that does not end before `key`.
     fn position(&self, key: &[u8]) -> usize {
         match self {
             Tables::Whole(sub_level) => sub_level.position(key),
@@ -44,12 +44,12 @@ pub struct SubLevelCursor<C, Open> {
 }
 
 impl<C: Cursor, Open: FnMut(&Arc<Table>) -> Result<C>> SubLevelCursor<C, Open> {
-    /// A cursor over a sub-level; nothing is opened before it is positioned.
+    /// Makes a cursor over a sub-level; opens nothing before it is positioned.
     pub fn new(sub_level: &Arc<SubLevel>, open: Open) -> Self {
         SubLevelCursor::over(Tables::Whole(Arc::clone(sub_level)), open)
     }
 
-    /// A cursor over some tables of a sub-level, in their order.
+    /// Makes a cursor over some tables of a sub-level, in their order.
     pub fn over_tables(tables: Vec<Arc<Table>>, open: Open) -> Self {
         SubLevelCursor::over(Tables::Listed(tables), open)
     }
@@ -317,8 +317,8 @@ mod tests {
     use crate::key::Kind;
     use crate::levels::testing::{added, flush_place, levels, version};
 
-    /// A sub-level of tables that each hold every key of their own span, two versions of each;
-    /// its tables are listed with these bounds. And the versions that count.
+    /// Makes a sub-level of tables that each hold every key of their own span, two versions of
+    /// each; its tables are listed with these bounds. Returns also the versions that count.
     fn sub_level(bounds: &[(u8, u8, bool)]) -> (Arc<SubLevel>, Vec<Entry>) {
         let mut counted = Vec::new();
         let mut listed = Vec::new();
@@ -338,7 +338,7 @@ mod tests {
         (Arc::clone(sub_level), counted)
     }
 
-    /// More than any bounds that a table is listed with.
+    /// Returns more than any bounds that a table is listed with.
     fn contents(number: u64) -> impl Iterator<Item = Entry> {
         let versions = |key| [2, 1].map(move |sequence| (key, sequence));
         (0..=40u8).flat_map(versions).map(move |(key, sequence)| {

@@ -23,7 +23,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// The range from `smallest` to `largest`, both included.
+    /// Returns the range from `smallest` to `largest`, both included.
     pub fn inclusive(smallest: impl Into<Vec<u8>>, largest: impl Into<Vec<u8>>) -> Self {
         KeyRange {
             smallest: smallest.into(),
@@ -40,8 +40,8 @@ impl KeyRange {
         }
     }
 
-    /// The range of what a table's file says it holds, from entries and range tombstones; `None` if
-    /// it holds neither.
+    /// Returns the range that a table's file says it holds, from entries and range tombstones;
+    /// `None` if it holds neither.
     pub fn of_file(properties: &TableProperties) -> Option<Self> {
         let entries = properties.user_keys();
         let entries = entries.map(|(smallest, largest)| KeyRange::inclusive(smallest, largest));
@@ -53,7 +53,7 @@ impl KeyRange {
         KeyRange::hull(entries.iter().chain(&deleted))
     }
 
-    /// The first key behind the range.
+    /// Returns the first key behind the range.
     pub fn end(&self) -> Vec<u8> {
         let mut end = self.largest.clone();
         if !self.largest_excluded {
@@ -62,12 +62,12 @@ impl KeyRange {
         end
     }
 
-    /// Whether no key can lie in the range.
+    /// Returns whether no key can lie in the range.
     pub(crate) fn is_empty(&self) -> bool {
         self.smallest > self.largest || (self.largest_excluded && self.smallest == self.largest)
     }
 
-    /// Whether every key of the range is smaller than `key`.
+    /// Returns whether every key of the range is smaller than `key`.
     pub fn ends_before(&self, key: &[u8]) -> bool {
         match self.largest.as_slice().cmp(key) {
             std::cmp::Ordering::Less => true,
@@ -84,7 +84,7 @@ impl KeyRange {
         !self.ends_before(&other.smallest) && !other.ends_before(&self.smallest)
     }
 
-    /// Whether some key within bounds that a caller gave may be a key of this range.
+    /// Returns whether some key within bounds that a caller gave may be a key of this range.
     pub fn meets(&self, (from, to): Bounds<'_>) -> bool {
         let ends_before = match from {
             Bound::Unbounded => false,
@@ -99,7 +99,7 @@ impl KeyRange {
         !ends_before && !begins_after
     }
 
-    /// Whether every key of `other` is a key of this range.
+    /// Returns whether every key of `other` is a key of this range.
     pub fn encloses(&self, other: &KeyRange) -> bool {
         self.smallest <= other.smallest
             && (!self.ends_before(&other.largest)
@@ -119,7 +119,7 @@ impl KeyRange {
         }
     }
 
-    /// The smallest range that encloses all of `ranges`; `None` if there are none.
+    /// Returns the smallest range that encloses all of `ranges`; `None` if there are none.
     pub fn hull<'a>(ranges: impl IntoIterator<Item = &'a KeyRange>) -> Option<KeyRange> {
         let mut ranges = ranges.into_iter();
         let mut hull = ranges.next()?.clone();
@@ -140,7 +140,7 @@ impl fmt::Debug for KeyRange {
     }
 }
 
-/// What the manifest holds of a table.
+/// The manifest's description of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
     /// The number in the file's name; never 0, never used twice in a store.
@@ -154,19 +154,19 @@ pub struct TableMeta {
     pub tombstones: u64,
     /// The range tombstones in the file; `entries` does not count them.
     pub range_tombstones: u64,
-    /// When the oldest tombstone in the file, of an entry or a range, reached its first table, in seconds
-    /// since 1970; `None` if there is none, or if nobody knows.
+    /// When the oldest tombstone in the file, of an entry or a range, reached its first table, in
+    /// seconds since 1970. `None` if there is none, or if that is unknown.
     pub oldest_tombstone_seconds: Option<u64>,
-    /// The superseded versions in the file; `None` if there are none, or if nobody knows.
+    /// The superseded versions in the file; `None` if there are none, or if that is unknown.
     pub superseded: Option<Superseded>,
-    /// The keys that count; what the file holds outside of them is to be ignored.
+    /// The keys that count; readers ignore those that the file holds outside of them.
     pub bounds: KeyRange,
     /// Whether `bounds` are narrower than the file, so that cursors must be clipped to them.
     pub narrowed: bool,
     pub min_sequence: SequenceNumber,
     pub max_sequence: SequenceNumber,
-    /// Every entry has the number `max_sequence`, whatever the file says: it was written before
-    /// the number was known.
+    /// Every entry has the number `max_sequence`, not the one in the file: the file was written
+    /// before the number was known.
     pub assigned: bool,
     /// The device class that holds the file; 1 is the store's own directory.
     pub tier: u8,
@@ -176,7 +176,7 @@ pub struct TableMeta {
 const OWN_DIRECTORY: u8 = 1;
 
 impl TableMeta {
-    /// How a table in the store's own directory is listed by what its file says; `None` if it holds
+    /// Lists a table in the store's own directory by its file's properties; `None` if it holds
     /// nothing.
     pub fn of_file(number: u64, properties: &TableProperties) -> Option<Self> {
         Some(TableMeta {
@@ -198,12 +198,12 @@ impl TableMeta {
         })
     }
 
-    /// Whether it has tombstones, of entries or of ranges.
+    /// Returns whether it has tombstones, of entries or of ranges.
     pub fn has_tombstones(&self) -> bool {
         self.tombstones > 0 || self.range_tombstones > 0
     }
 
-    /// The same table, all of whose entries have this number.
+    /// Returns the same table, all of whose entries have this number.
     pub fn assigned(self, sequence: SequenceNumber) -> Self {
         TableMeta {
             min_sequence: sequence,
@@ -215,12 +215,12 @@ impl TableMeta {
         }
     }
 
-    /// The number that stands for those in the file, if one does.
+    /// Returns the number that stands for those in the file, if one does.
     pub fn assigned_sequence(&self) -> Option<SequenceNumber> {
         self.assigned.then_some(self.max_sequence)
     }
 
-    /// Whether a file that says this of itself is the one that was listed.
+    /// Returns whether a file that says this of itself is the one that was listed.
     pub fn is_described_by(&self, properties: &TableProperties) -> bool {
         let bounds_fit = KeyRange::of_file(properties).is_some_and(|file| {
             if self.narrowed {
@@ -272,7 +272,7 @@ impl Table {
         Table { meta, file }
     }
 
-    /// The same file with other bounds.
+    /// Returns the same file with other bounds.
     pub(super) fn narrowed(&self, bounds: KeyRange) -> Self {
         let mut meta = self.meta.clone();
         meta.bounds = bounds;
@@ -283,8 +283,8 @@ impl Table {
         }
     }
 
-    /// The open file. The first call settles whether it is kept open as long as a version lists the
-    /// table, which is as a rule, or opened through the cache each time.
+    /// Returns the open file. The first call settles whether it is kept open as long as a version
+    /// lists the table, or opened through the cache each time. As a rule it is kept open.
     pub fn open<'a>(&'a self, tables: &TableCache) -> Result<OpenTable<'a>> {
         if let Some(Some(kept)) = self.file.kept_open.get() {
             return Ok(OpenTable::Kept(kept.reader()));
@@ -357,7 +357,7 @@ impl ObsoleteTables {
         std::mem::take(&mut self.numbers.lock())
     }
 
-    /// How many are queued.
+    /// Returns the number of queued tables.
     pub fn count(&self) -> usize {
         self.numbers.lock().len()
     }

@@ -59,7 +59,7 @@ impl fmt::Display for ManifestTail {
 }
 
 /// Returns whether the bytes from `offset` of manifest `number` to its end certainly are an edit
-/// that was never completed: nothing of it came, or less than its header says. A damaged header may
+/// that was never completed. Nothing of it came, or less than its header says. A damaged header may
 /// say too much; then another length makes the checksum right.
 fn is_incomplete(number: u64, offset: u64, tail: &[u8]) -> bool {
     if tail.iter().all(|&byte| byte == 0) {

@@ -16,7 +16,7 @@ pub fn identity() -> Identity {
     }
 }
 
-/// A new store's state.
+/// Returns a new store's state.
 pub fn new_state() -> ManifestState {
     ManifestState::begin(&ManifestState::first_edit(identity())).unwrap()
 }
@@ -41,7 +41,7 @@ pub fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {
     }
 }
 
-/// The place in level 0 of the flush with this name, each younger than those before.
+/// Returns the place in level 0 of the flush with this name, each younger than those before.
 pub fn flush_place(name: u64) -> Place {
     Place {
         level: 0,
@@ -50,7 +50,7 @@ pub fn flush_place(name: u64) -> Place {
     }
 }
 
-/// The place below level 0 of a sub-level whose oldest flush has this name.
+/// Returns the place below level 0 of a sub-level whose oldest flush has this name.
 pub fn sub_level_place(level: u8, name: u64) -> Place {
     let flush = flush_place(name);
     Place {
@@ -82,7 +82,7 @@ pub fn moved(number: u64, to: Place) -> TableMoved {
     }
 }
 
-/// An edit that removes and adds tables.
+/// Returns an edit that removes and adds tables.
 pub fn replace(numbers: &[u64], tables: Vec<TableAdded>) -> Edit {
     Edit {
         tables_removed: numbers.iter().copied().map(removed).collect(),
@@ -91,7 +91,7 @@ pub fn replace(numbers: &[u64], tables: Vec<TableAdded>) -> Edit {
     }
 }
 
-/// A version that holds just these tables of the default keyspace.
+/// Returns a version that holds just these tables of the default keyspace.
 pub fn version(tables: Vec<TableAdded>) -> Version {
     let edit = Edit {
         tables_added: tables,

@@ -2,8 +2,9 @@
 //! the next one.
 //!
 //! [`Version::apply`] refuses every edit that would break the structure: overlapping tables in a
-//! sub-level, ages out of order, a table that passes one that overlaps it. Whether the keys inside
-//! the tables keep the order too is checked by [`check_age_rule`](super::check_age_rule).
+//! sub-level, ages out of order, a table that passes one that overlaps it.
+//! [`check_age_rule`](super::check_age_rule) checks that the keys inside the tables keep the order
+//! too.
 
 mod age_order;
 mod apply;
@@ -31,8 +32,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The *base* of a level below level 0: the one sub-level that the leveled policy keeps there,
-    /// older than whatever other policies put above it.
+    /// Returns the *base* of a level below level 0: the one sub-level that the leveled policy keeps
+    /// there. It is older than those that other policies put above it.
     pub const fn base(level: u8) -> Place {
         Place {
             level,
@@ -41,9 +42,9 @@ impl Place {
         }
     }
 
-    /// A sub-level of its own in the next level, right below this one, which is the oldest of its
-    /// level. Unless it is the next level's base, it has no name before its merge begins: see
-    /// [`Place::named`].
+    /// Returns a sub-level of its own in the next level, right below this one, which is the oldest
+    /// of its level. Unless it is the next level's base, it has no name before its merge begins:
+    /// see [`Place::named`].
     pub fn below(self) -> Place {
         let next = self.level + 1;
         if self.is_base() {
@@ -56,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Its sub-level's name, if it has one.
+    /// Returns its sub-level's name, if it has one.
     pub fn name(self) -> Option<u64> {
         (self.sub_level != UNNAMED).then_some(self.sub_level)
     }
@@ -65,7 +66,7 @@ impl Place {
         self.age < FIRST_BASE_AGE
     }
 
-    /// The same place, under this name if it has none.
+    /// Returns the same place, under this name if it has none.
     pub(crate) fn named(self, name: impl FnOnce() -> u64) -> Place {
         let sub_level = match self.sub_level {
             UNNAMED => name(),
@@ -74,9 +75,9 @@ impl Place {
         Place { sub_level, ..self }
     }
 
-    /// The age of the flush whose writes are the oldest in the sub-level, 64 for a base. A merge
-    /// keeps it, whichever level it goes to, so no two sub-levels have the same, and the younger one
-    /// has the larger.
+    /// Returns the age of the flush whose writes are the oldest in the sub-level, 64 for a base. A
+    /// merge keeps it, whichever level it goes to. So no two sub-levels have the same, and the
+    /// younger one has the larger.
     pub fn flush_age(self) -> u64 {
         self.age.saturating_add(u64::from(self.level))
     }
@@ -110,7 +111,7 @@ pub struct SubLevel {
 }
 
 impl SubLevel {
-    /// `tables` are sorted by key and do not overlap.
+    /// Makes a sub-level; `tables` are sorted by key and do not overlap.
     pub(crate) fn new(number: u64, age: u64, tables: Vec<Arc<Table>>) -> Self {
         SubLevel {
             number,
@@ -120,7 +121,7 @@ impl SubLevel {
         }
     }
 
-    /// The tables, to be changed: what was made of them is forgotten.
+    /// Returns the tables, to be changed, and drops the bounds that were made of them.
     fn tables_mut(&mut self) -> &mut Vec<Arc<Table>> {
         self.bounds.take();
         &mut self.tables
@@ -130,12 +131,12 @@ impl SubLevel {
         self.bounds.get_or_init(|| FlatBounds::new(&self.tables))
     }
 
-    /// The position of the first table that does not end before `key`.
+    /// Returns the position of the first table that does not end before `key`.
     pub(crate) fn position(&self, key: &[u8]) -> usize {
         self.bounds().not_ending_before(&self.tables, key)
     }
 
-    /// The positions of the tables that hold range tombstones, ascending.
+    /// Returns the positions of the tables that hold range tombstones, ascending.
     pub fn tables_with_ranges(&self) -> &[u32] {
         self.bounds().with_ranges()
     }
@@ -144,7 +145,7 @@ impl SubLevel {
         self.tables.iter().map(|table| table.size_bytes).sum()
     }
 
-    /// The tables that overlap a range.
+    /// Returns the tables that overlap a range.
     pub fn overlapping(&self, range: &KeyRange) -> &[Arc<Table>] {
         let from = self
             .tables
@@ -158,7 +159,7 @@ impl SubLevel {
             .debug_expect("a partition point is in the list")
     }
 
-    /// The one table that may hold a key.
+    /// Returns the one table that may hold a key.
     #[inline]
     pub(crate) fn table_for_key(&self, key: &[u8]) -> Option<&Arc<Table>> {
         match self.tables.as_slice() {
@@ -189,7 +190,7 @@ impl Level {
 pub struct KeyspaceLevels {
     pub id: KeyspaceId,
     pub name: String,
-    /// `None` for the default keyspace: each opening says what holds for it.
+    /// `None` for the default keyspace: each opening gives its options.
     pub options: Option<Arc<KeyspaceOptions>>,
     /// Always [`LEVELS`] of them.
     pub levels: Vec<Level>,
@@ -205,7 +206,7 @@ impl KeyspaceLevels {
         }
     }
 
-    /// Every sub-level with its place, youngest first: the order in which reads go.
+    /// Returns every sub-level with its place, youngest first: the order in which reads go.
     pub fn sub_levels(&self) -> impl Iterator<Item = (Place, &Arc<SubLevel>)> {
         self.levels.iter().zip(0u8..).flat_map(|(level, number)| {
             level.sub_levels.iter().map(move |sub_level| {
@@ -219,13 +220,13 @@ impl KeyspaceLevels {
         })
     }
 
-    /// Every table with its place, youngest sub-level first.
+    /// Returns every table with its place, youngest sub-level first.
     pub fn tables(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         self.sub_levels()
             .flat_map(|(place, sub_level)| sub_level.tables.iter().map(move |t| (place, t)))
     }
 
-    /// The tables that may hold a key, youngest first.
+    /// Returns the tables that may hold a key, youngest first.
     #[inline]
     pub fn tables_for_key<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = &'a Arc<Table>> {
         self.sub_levels()
@@ -236,7 +237,7 @@ impl KeyspaceLevels {
         self.tables().find(|(_, table)| table.number == number)
     }
 
-    /// The lowest level that has a table, 0 if none has.
+    /// Returns the lowest level that has a table, 0 if none has.
     pub fn deepest_level(&self) -> u8 {
         let deepest = self.sub_levels().map(|(place, _)| place.level).max();
         deepest.unwrap_or(0)
@@ -246,7 +247,7 @@ impl KeyspaceLevels {
         self.levels.iter().map(Level::size_bytes).sum()
     }
 
-    /// The youngest of all sub-levels.
+    /// Returns the youngest of all sub-levels.
     pub fn youngest(&self) -> Option<Place> {
         self.sub_levels().next().map(|(place, _)| place)
     }
@@ -285,7 +286,7 @@ impl Version {
         }
     }
 
-    /// Where the numbers of files that no version needs any more arrive.
+    /// Returns the queue for the numbers of files that no version needs any more.
     pub fn obsolete(&self) -> &Arc<ObsoleteTables> {
         &self.obsolete
     }
@@ -300,14 +301,14 @@ impl Version {
         self.keyspaces.values().find(|levels| levels.name == name)
     }
 
-    /// Every table of every keyspace.
+    /// Returns every table of every keyspace.
     pub fn tables(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         self.keyspaces.values().flat_map(|levels| levels.tables())
     }
 
-    /// Lets go of the files of the tables that an edit took out of this version. To be called on
-    /// the version before the edit once the edit is durable, not earlier: until then a crash
-    /// brings the tables back.
+    /// Releases the files of the tables that an edit took out of this version. To be called on the
+    /// version before the edit once the edit is durable, not earlier: until then a crash brings the
+    /// tables back.
     pub fn mark_removed(&self, edit: &Edit) {
         for removed in &edit.tables_removed {
             if let Some(levels) = self.keyspaces.get(&removed.keyspace)

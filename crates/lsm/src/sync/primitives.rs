@@ -62,7 +62,7 @@ impl Condvar {
         );
     }
 
-    /// Time stands still here, so only a notification ends the waiting.
+    /// Waits for a notification only: time stands still here.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: Duration) {
         self.wait(guard);
     }
@@ -107,8 +107,8 @@ impl<T> ArcSwap<T> {
     }
 }
 
-/// Everything takes the same time, long for a sync and short for what waits for others: a schedule
-/// depends on nothing but its seed.
+/// Everything takes the same time, long for a sync and short for work that waits for others: a
+/// schedule depends on nothing but its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Instant;
 

@@ -1,11 +1,11 @@
 //! A block of entries: prefix-compressed, with restart points, searched without decoding it whole.
 //!
 //! An entry stores how much of its *user key* it shares with its predecessor's, then the rest of
-//! the user key and the whole tag. That the tag is never shared lets a search compare entry by
-//! entry without rebuilding a single key, see [`Block::find`].
+//! the user key and the whole tag. The tag is never shared, so a search compares entry by entry
+//! without rebuilding a single key, see [`Block::find`].
 //!
 //! At each restart point the whole user key is stored, so the restart points can be searched by
-//! bisection. Offsets and counts are checked once, in [`Block::new`]; entries are checked as they
+//! bisection. Offsets and counts are checked once, in [`Block::new`]. Entries are checked as they
 //! are decoded, for a checksum proves only that the bytes are those that were written.
 
 use std::cmp::Ordering;
@@ -31,7 +31,7 @@ struct Entry<'a> {
     value: Range<usize>,
 }
 
-/// What a search stopped at.
+/// The entry that a search stopped at.
 pub(super) struct Found {
     pub(super) tag: Tag,
     pub(super) same_user_key: bool,
@@ -78,7 +78,7 @@ impl Block {
         self.contents.capacity() + size_of::<Self>()
     }
 
-    /// Where in memory its contents begin.
+    /// Returns the address in memory at which its contents begin.
     pub(super) fn address(&self) -> usize {
         self.contents.as_ptr().addr()
     }
@@ -87,10 +87,10 @@ impl Block {
         self.contents.len()
     }
 
-    /// The position of a restart point; the end of the entries for an index past the last.
+    /// Returns the position of a restart point; the end of the entries for an index past the last.
     ///
-    /// The first is the beginning: to look that up would be to touch the other end of the block, which
-    /// costs a cache miss, and a block of large values has no other one.
+    /// The first is the beginning. To look that up would be to touch the other end of the block.
+    /// That costs a cache miss, and a block of large values has no other one.
     fn restart(&self, index: usize) -> usize {
         match index {
             0 => 0,
@@ -128,8 +128,8 @@ impl Block {
         parse().ok_or(Malformed::new(position, "an entry does not fit the block"))
     }
 
-    /// Every entry of a block in which none shares anything with its predecessor: its position, key
-    /// and value. Index blocks are such, and those of range tombstones.
+    /// Returns every entry of a block in which none shares anything with its predecessor: its
+    /// position, key and value. Index blocks are such, and those of range tombstones.
     pub(super) fn whole_entries(
         &self,
     ) -> impl Iterator<Item = Result<(usize, InternalKey<'_>, &[u8]), Malformed>> {
@@ -153,7 +153,7 @@ impl Block {
         })
     }
 
-    /// Whether every restart point is an entry that shares nothing. A search relies on it, but
+    /// Checks that every restart point is an entry that shares nothing. A search relies on it, but
     /// looks at no more restart points than it needs.
     pub(super) fn check_restarts(&self) -> Result<(), Malformed> {
         let mut index = 0;
@@ -173,7 +173,7 @@ impl Block {
         Ok(())
     }
 
-    /// The entry at a restart point, which shares nothing.
+    /// Returns the entry at a restart point, which shares nothing.
     fn entry_at_restart(&self, index: usize) -> Result<Entry<'_>, Malformed> {
         let position = self.restart(index);
         let entry = self.entry_at(position)?;
@@ -183,7 +183,8 @@ impl Block {
         Ok(entry)
     }
 
-    /// The last restart point before `target`, or the first: the scan for `target` begins there.
+    /// Returns the last restart point before `target`, or the first: the scan for `target` begins
+    /// there.
     fn restart_before(&self, target: InternalKey<'_>) -> Result<usize, Malformed> {
         // Restart points below `low` are before the target, those from `high` on are not. Where the first
         // is makes no difference.
@@ -204,12 +205,12 @@ impl Block {
         Ok(low.saturating_sub(1))
     }
 
-    /// The first entry at or after `target`.
+    /// Returns the first entry at or after `target`.
     ///
-    /// No key is rebuilt: while entries are before the target it is enough to know how many bytes
-    /// of the user key the last one had in common with it. An entry that shares more than that
+    /// It rebuilds no key. While entries are before the target, one number is enough: the bytes of
+    /// the user key that the last one had in common with it. An entry that shares more than that
     /// with its predecessor differs from the target where the predecessor did, so it is before the
-    /// target too; otherwise the bytes to compare are all in the entry.
+    /// target too. Otherwise the bytes to compare are all in the entry.
     pub(super) fn find(&self, target: InternalKey<'_>) -> Result<Option<Found>, Malformed> {
         let mut position = self.restart(self.restart_before(target)?);
         let mut previous_length = 0;
@@ -296,7 +297,7 @@ impl BlockCursor {
         self.position < self.block.entries_end
     }
 
-    /// The key under the cursor; that of the entry left last if there is none.
+    /// Returns the key under the cursor; that of the entry left last if there is none.
     #[inline]
     pub(super) fn key(&self) -> InternalKey<'_> {
         InternalKey {
@@ -314,7 +315,7 @@ impl BlockCursor {
         TableValue::place(held, &self.block, self.value.clone());
     }
 
-    /// The position of the entry under the cursor within its block.
+    /// Returns the position of the entry under the cursor within its block.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -328,7 +329,7 @@ impl BlockCursor {
         self.read_up_to(self.block.entries_end)
     }
 
-    /// The first entry at or after `target`.
+    /// Moves to the first entry at or after `target`.
     pub(super) fn seek(&mut self, target: InternalKey<'_>) -> Result<(), Malformed> {
         self.read_restart(self.block.restart_before(target)?)?;
         while self.valid() && self.key() < target {
@@ -417,7 +418,7 @@ impl BlockCursor {
     #[inline(always)]
     fn read(&mut self, position: usize) -> Result<(), Malformed> {
         let entry = self.block.entry_at(position)?;
-        // Mostly the first byte behind the common part tells the order.
+        // Mostly the first byte behind the common part decides the order.
         let order = match (self.user_key.get(entry.shared), entry.user_suffix.first()) {
             (Some(theirs), Some(ours)) if theirs < ours => Ok(()),
             _ => self.check_order(entry.shared, entry.user_suffix, entry.tag, position),

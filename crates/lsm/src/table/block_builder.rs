@@ -27,7 +27,7 @@ impl BlockBuilder {
         }
     }
 
-    /// The caller keeps the order.
+    /// Adds an entry. The caller keeps the order.
     pub(super) fn add(&mut self, key: InternalKey<'_>, value: &[u8]) {
         let shared = self.shared_length(key);
         if self.begins_restart() {
@@ -43,7 +43,7 @@ impl BlockBuilder {
         self.contents.extend_from_slice(suffix);
         self.contents.extend_from_slice(&key.tag.0.to_le_bytes());
         self.contents.extend_from_slice(value);
-        // Sequential keys change in their last bytes only: what is shared need not be copied.
+        // Sequential keys change in their last bytes only: the shared part need not be copied.
         let kept = shared.min(self.last_user_key.len());
         self.last_user_key.truncate(kept);
         self.last_user_key.extend_from_slice(
@@ -72,7 +72,7 @@ impl BlockBuilder {
         self.entries == 0
     }
 
-    /// The last key added, to this block or, if it is empty, to the one before.
+    /// Returns the last key added, to this block or, if it is empty, to the one before.
     pub(super) fn last_key(&self) -> InternalKey<'_> {
         InternalKey {
             user_key: &self.last_user_key,
@@ -80,12 +80,12 @@ impl BlockBuilder {
         }
     }
 
-    /// The length of the contents if the block ended here.
+    /// Returns the length of the contents if the block ended here.
     pub(super) fn length_bytes(&self) -> usize {
         self.contents.len() + (self.restarts.len() + 1) * 4
     }
 
-    /// The length of the contents if the block ended behind this entry.
+    /// Returns the length of the contents if the block ended behind this entry.
     pub(super) fn length_with(&self, key: InternalKey<'_>, value: &[u8]) -> usize {
         let shared = self.shared_length(key);
         let suffix = key.user_key.len() - shared + 8;

@@ -1,17 +1,18 @@
-//! What is kept of tables in memory: blocks within a byte budget, open readers up to a count.
+//! The parts of tables that are kept in memory: blocks within a byte budget, open readers up to a
+//! count.
 //!
 //! The budget has two parts. Blocks of the index that readers *pin* are reached without a search
-//! and stay until their table is closed; they take up to a quarter of the budget, and no more than
-//! three quarters of what the read buffer leaves: beside a large one, a block of the index is worth
-//! more than the data blocks that it leads to. The rest holds data blocks, and the index blocks that
-//! found no room among the pinned, and forgets what is not read. Nothing is set aside: what is not
-//! pinned is left to the blocks that come and go.
+//! and stay until their table is closed. They take up to a quarter of the budget, and no more than
+//! three quarters of the part that the read buffer leaves. Beside a large read buffer, a block of
+//! the index is worth more than the data blocks that it leads to. The rest holds data blocks, and
+//! the index blocks that found no room among the pinned, and forgets blocks that are not read.
+//! Nothing is set aside: unpinned bytes are left to the blocks that come and go.
 //!
-//! With the page cache behind it, a full cache takes a data block in at its second miss within a while.
-//! Most blocks of a large store are read once: taking each in would push one out, and touching what has
-//! not been touched for long costs more than all else about a block that the page cache has. A miss
-//! that goes to the device costs a hundred times as much, so where tables are read past the page cache
-//! every block is taken in.
+//! With the page cache behind it, a full cache takes a data block in at its second miss within a
+//! while. Most blocks of a large store are read once: taking each in would push one out. To touch
+//! memory that has long been untouched costs more than all else about a block that the page cache
+//! has. A miss that goes to the device costs a hundred times as much. So where tables are read past
+//! the page cache every block is taken in.
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -40,7 +41,7 @@ use crate::{Error, Result};
 type BlockKey = (u64, u64);
 type BuildMixer = BuildHasherDefault<Mixer>;
 
-/// Hashes the small integers that caches are keyed by; nobody chooses them to collide.
+/// Hashes the small integers that caches are keyed by; no attacker chooses them to collide.
 #[derive(Default)]
 struct Mixer(u64);
 
@@ -69,7 +70,7 @@ pub(super) enum CachedBlock {
 }
 
 impl CachedBlock {
-    /// With which of so many parts it would leave, by where it is in memory.
+    /// Returns with which of `parts` parts it would leave, by where it is in memory.
     fn leaving_part(&self, parts: usize) -> usize {
         let address = match self {
             CachedBlock::Data(block, _) => block.address(),
@@ -128,7 +129,7 @@ impl Missed {
     }
 }
 
-/// What of the budget is not for blocks that come and go.
+/// The parts of the budget that are not for blocks that come and go.
 #[derive(Clone, Copy, Default)]
 struct Given {
     pinned_bytes: u64,
@@ -139,18 +140,18 @@ struct Given {
 /// All blocks that come and go are leaving, a part at a time.
 #[derive(Clone, Copy)]
 struct Leaving {
-    /// What was lent before: they keep their room until they have left.
+    /// Bytes that were lent before: they keep their room until the blocks have left.
     lent_bytes: u64,
     parts: usize,
     parts_gone: usize,
 }
 
-/// Bytes that leave at a time, or a little more. Readers may wait for that: 50 MB took 10 ms or so, where
-/// 3 GB at once took 1,300. A small cache is empty sooner than what it was lent for is full.
+/// Bytes that leave at a time, or a little more. Readers may wait for that: 50 MB took 10 ms or so,
+/// where 3 GB at once took 1,300. A small cache is empty before the borrower of its bytes is full.
 const LEAVING_BYTES: u64 = 32 << 20;
 /// Each part looks at all blocks.
 const MOST_LEAVING_PARTS: u64 = 64;
-/// What lies together leaves together, so that no block between holds pages back.
+/// Blocks that lie together leave together, so that no block between holds pages back.
 const LEAVING_TOGETHER_BYTES: usize = 4 << 20;
 
 /// Uncompressed blocks of all tables, shared by all readers, within a byte budget.
@@ -160,7 +161,7 @@ pub struct BlockCache {
     missed: Option<Missed>,
     was_full: AtomicBool,
     inserted_bytes: AtomicU64,
-    /// There is room until so many bytes were inserted.
+    /// There is room until this many bytes were inserted.
     room_until_bytes: AtomicU64,
     capacity_bytes: u64,
     most_pinned_bytes: u64,
@@ -171,10 +172,10 @@ pub struct BlockCache {
     misses: AtomicU64,
 }
 
-/// Parts with a lock each, some for each processor at least. What a part knows of its blocks is in tables
-/// that double when they are full, while whoever needs the part waits: 5 ms where there were 65,536 blocks
-/// to a part. Not many more than that takes: a block that is larger than its part is not kept, and whoever
-/// pins takes all locks.
+/// Returns the number of parts with a lock each, some for each processor at least. A part lists its
+/// blocks in tables that double when they are full. Threads that need the part wait then: 5 ms
+/// where there were 65,536 blocks to a part. Not many more than that takes: a block that is larger
+/// than its part is not kept, and a thread that pins takes all locks.
 fn shards(capacity_bytes: u64) -> usize {
     const USUAL_SHARD_BYTES: u64 = 32 << 20;
     const SHARDS_A_PROCESSOR: usize = 4;
@@ -186,7 +187,7 @@ fn shards(capacity_bytes: u64) -> usize {
 }
 
 impl BlockCache {
-    /// Of blocks that are read through the page cache, or from the device.
+    /// Makes a cache of blocks that are read through the page cache, or from the device.
     pub fn new(capacity_bytes: u64, is_direct: bool) -> Self {
         const USUAL_BLOCK_BYTES: u64 = 4096;
         let usual_blocks = (capacity_bytes / USUAL_BLOCK_BYTES) as usize;
@@ -221,8 +222,8 @@ impl BlockCache {
         }
     }
 
-    /// The same, for a budget of which so much may be lent: of what that leaves, three quarters may
-    /// be pinned. `is_for_good`: it is lent from the first write on.
+    /// Returns the same cache with a budget of which `most_bytes` may be lent: three quarters of
+    /// the rest may be pinned. `is_for_good`: it is lent from the first write on.
     pub fn lending(self, most_bytes: u64, is_for_good: bool) -> Self {
         let left_bytes = self.capacity_bytes.saturating_sub(most_bytes);
         BlockCache {
@@ -237,7 +238,7 @@ impl BlockCache {
         self.most_pinned_bytes
     }
 
-    /// Whether pinned partitions of the index are to have places for resident blocks.
+    /// Returns whether pinned partitions of the index are to have places for resident blocks.
     pub(super) fn has_places(&self) -> bool {
         self.has_places
     }
@@ -253,14 +254,14 @@ impl BlockCache {
         block
     }
 
-    /// Counts a read of a block that its reader has, and the hits of those that did not come here;
-    /// false if the cache has let it go.
+    /// Counts a read of a block that its reader has, and the hits that did not come here. Returns
+    /// false if the cache has dropped the block.
     pub(super) fn touch(&self, table: u64, offset: u64) -> bool {
         self.hits.fetch_add(ASKED_ONE_IN, Ordering::Relaxed);
         self.blocks.get(&(table, offset)).is_some()
     }
 
-    /// Whether a block is there, which does not count as a read of it.
+    /// Returns whether a block is there, which does not count as a read of it.
     pub(super) fn contains(&self, table: u64, offset: u64) -> bool {
         self.blocks.contains_key(&(table, offset))
     }
@@ -274,7 +275,7 @@ impl BlockCache {
         self.blocks.insert(key, block);
     }
 
-    /// Whether a data block that was missed is to be taken in.
+    /// Returns whether a data block that was missed is to be taken in.
     fn is_wanted(&self, key: &BlockKey, block: &CachedBlock) -> bool {
         let Some(missed) = &self.missed else {
             return true;
@@ -282,7 +283,7 @@ impl BlockCache {
         !self.is_full(ByBytes.weight(key, block)) || missed.again(key)
     }
 
-    /// Whether it holds this very block, and will empty its place when it lets the block go.
+    /// Returns whether it holds this very block, and will empty its place when it drops the block.
     pub(super) fn empties(&self, table: u64, place: &BlockPlace<'_>, block: &Arc<Block>) -> bool {
         match self.blocks.peek(&(table, place.handle.offset)) {
             Some(CachedBlock::Data(held, Some(home))) => {
@@ -297,9 +298,10 @@ impl BlockCache {
         self.blocks.insert((table, offset), block);
     }
 
-    /// Whether something has to go to make room. What was full once is taken to stay so until room is
-    /// given back, and what has room to have it until half of that is taken: asking takes every shard's
-    /// lock, and nothing leaves but for something else. A shard is full when it lacks less than a block.
+    /// Returns whether a block has to leave to make room. A full cache is taken to stay full until
+    /// room is given back. One with room is taken to have it until half of that room is used. The
+    /// reason: a look takes every shard's lock, and a block leaves only for another. A shard is
+    /// full when it lacks less than a block.
     fn is_full(&self, bytes: u64) -> bool {
         if self.was_full.load(Ordering::Relaxed) {
             return true;
@@ -321,7 +323,7 @@ impl BlockCache {
         false
     }
 
-    /// Whether `bytes` may be pinned; the caller unpins them.
+    /// Pins `bytes` if they may be pinned, and returns whether; the caller unpins them.
     pub(super) fn pin(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
         let fits = given.pinned_bytes + bytes <= self.most_pinned_bytes;
@@ -332,20 +334,20 @@ impl BlockCache {
         fits
     }
 
-    /// Leaves the blocks what is not pinned or lent.
+    /// Leaves the blocks the bytes that are neither pinned nor lent.
     fn give(&self, given: Given) {
         let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
         let bytes = given.pinned_bytes + leaving.unwrap_or(given.lent_bytes);
         self.blocks
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
-        // Behind the capacity, as `was_full`: what was found before it is forgotten.
+        // After the capacity, as `was_full`: a finding of before it is forgotten.
         self.room_until_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Lends so much of the budget, all in all, to another cache. If it is much more than before and
-    /// blocks have to leave, all that come and go are to: an allocator keeps what lies between those that
-    /// stay, and the budget would be taken twice. Whether they are to; the caller has
-    /// [`BlockCache::let_some_go`] called until they are gone.
+    /// Lends this much of the budget, all in all, to another cache. If it is much more than before
+    /// and blocks have to leave, all that come and go are to. An allocator keeps the memory between
+    /// those that stay, and the budget would be taken twice. Returns whether they are to; the
+    /// caller has [`BlockCache::let_some_go`] called until they are gone.
     pub fn lend(&self, bytes: u64) -> bool {
         let mut given = self.given.lock();
         let is_given_back = bytes < given.lent_bytes;
@@ -354,7 +356,8 @@ impl BlockCache {
         let gives_up_much =
             more_bytes > self.capacity_bytes / 8 && self.blocks.weight() > left_bytes;
         if gives_up_much {
-            // Those that are leaving already begin anew: blocks came since, to parts that were gone.
+            // Those that are leaving already begin again: blocks came since, to parts that were
+            // gone.
             let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
             let parts = (self.blocks.weight() / LEAVING_BYTES).clamp(1, MOST_LEAVING_PARTS);
             given.leaving = Some(Leaving {
@@ -372,11 +375,11 @@ impl BlockCache {
         gives_up_much
     }
 
-    /// Lets a part of the blocks go that are to leave; false if none are. The caller then has the
-    /// allocator give their memory back. For one thread at a time.
+    /// Removes a part of the blocks that are to leave; false if there are none. The caller then has
+    /// the allocator give their memory back. For one thread at a time.
     ///
-    /// What is known of blocks that left before stays: a capacity of nothing would have the cache forget
-    /// it.
+    /// The cache still knows the blocks that left before: a capacity of nothing would have it
+    /// forget them.
     pub fn let_some_go(&self) -> bool {
         let (part, parts) = {
             let mut given = self.given.lock();
@@ -419,7 +422,7 @@ impl BlockCache {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// With what is pinned.
+    /// Returns the bytes in use, pinned ones included.
     pub fn used_bytes(&self) -> u64 {
         self.blocks.weight() + self.given.lock().pinned_bytes
     }
@@ -438,7 +441,7 @@ impl fmt::Debug for BlockCache {
     }
 }
 
-/// The error for a whole table in the place of the one that the manifest lists.
+/// Returns the error for a whole table in the place of the one that the manifest lists.
 pub fn another_table(path: &Path) -> Error {
     let detail = "another table lies under this name, not the one that is listed";
     Error::corruption(path, 0, detail)
@@ -529,8 +532,8 @@ impl TableCache {
         })
     }
 
-    /// The reader of a table, opened if it is not. A failed open is tried anew by the next call.
-    /// `is_wanted` is asked when the table is opened: another one may have got its name.
+    /// Returns the reader of a table, opened if it is not. The next call tries a failed open again.
+    /// `is_wanted` is called when the table is opened: another one may have got its name.
     pub(crate) fn get(
         &self,
         number: u64,
@@ -555,7 +558,7 @@ impl TableCache {
         self.readers.remove(&number);
     }
 
-    /// Open readers.
+    /// Returns the number of open readers.
     pub(crate) fn open_tables(&self) -> usize {
         self.readers.len()
     }

@@ -1,9 +1,9 @@
 //! Checks everything that a table promises, from the bytes in the file.
 //!
-//! Beyond the checksums: blocks lie end to end, but for zeros before the next page where data blocks
-//! keep to pages, so that no byte is outside one unchecked; keys ascend within
-//! and across blocks and between the separators of the index; restart points are entries; the
-//! filter admits every key; the sketches and the footer's figures are those of the entries.
+//! Beyond the checksums: blocks lie end to end, so that no byte is outside one unchecked. Only
+//! where data blocks keep to pages do zeros stand before the next page. Keys ascend within and
+//! across blocks and between the separators of the index. Restart points are entries. The filter
+//! admits every key. The sketches and the footer's figures are those of the entries.
 
 use terrace_storage::Purpose;
 
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::key::InternalKey;
 use crate::range_tombstones::RangeTombstones;
 
-/// What a verification has seen.
+/// The findings of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCheck {
     pub entries: u64,
@@ -176,8 +176,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Behind the data blocks come the partitions, the top index, the filter, the sketches, the range
-    /// tombstones and the footer.
+    /// Checks the places: behind the data blocks come the partitions, the top index, the filter,
+    /// the sketches, the range tombstones and the footer.
     fn check_places(&self) -> Result<()> {
         let properties = self.table.properties();
         let ranges = properties.range_tombstones.as_ref();

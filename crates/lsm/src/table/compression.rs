@@ -26,7 +26,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression with a stored number, `None` for 0 and for numbers never given.
+    /// Returns the compression with a stored number, `None` for 0 and for numbers never given.
     pub(crate) const fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             1 => Compression::None,
@@ -36,7 +36,7 @@ impl Compression {
         })
     }
 
-    /// The name in dumps and statistics.
+    /// Returns the name in dumps and statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -45,9 +45,9 @@ impl Compression {
         }
     }
 
-    /// More contents than `stored` compressed bytes can stand for: the bound on what is allocated
-    /// on the word of a length field. LZ4 yields 255 bytes for one, Zstandard a block of 128 KiB
-    /// for four.
+    /// Returns more contents than `stored` compressed bytes can stand for: the bound on an
+    /// allocation by a length field. LZ4 yields 255 bytes for one, Zstandard a block of 128 KiB for
+    /// four.
     fn longest_contents(self, stored: usize) -> usize {
         match self {
             Compression::None => stored,
@@ -80,7 +80,7 @@ impl Sealer {
     }
 
     /// Appends the stored form of `contents` to `out`, whose end is at `offset` in the file.
-    /// What compression does not shrink by an eighth is stored as it is.
+    /// Contents that compression does not shrink by an eighth are stored as they are.
     pub(super) fn seal(&mut self, contents: &[u8], offset: u64, out: &mut Vec<u8>) -> BlockHandle {
         let worth_it = contents.len() - contents.len() / 8;
         match self.compress(contents) {
@@ -268,7 +268,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A type and a length of the forger's choice under a good checksum.
+    /// Forges a type and a length under a good checksum.
     pub(in crate::table) fn forged(stored: &[u8], kind: u8, length: u32, offset: u64) -> Vec<u8> {
         let mut out = stored.to_vec();
         out.push(kind);

@@ -19,9 +19,9 @@ use crate::time_profile::{Stage, leaf, stage};
 /// Walks a table's versions in both directions. It is valid when its position in the data block
 /// is; the two above then name that block.
 ///
-/// Keys ascend strictly from one position to the next, and a seek ends at its target or behind,
-/// for any bytes: loops over cursors end because of that. Blocks see to the order within
-/// them; at a block's edges the cursor holds its keys against the index, or the footer.
+/// Keys ascend strictly from one position to the next, and a seek ends at its target or behind, for
+/// any bytes. Loops over cursors end because of that. Blocks see to the order within them; at a
+/// block's edges the cursor holds its keys against the index, or the footer.
 pub struct TableCursor {
     table: Arc<TableReader>,
     options: CursorOptions,
@@ -31,7 +31,7 @@ pub struct TableCursor {
     /// The data block entered last, and where it lies.
     data: Option<(BlockHandle, BlockCursor)>,
     ahead: ReadAhead,
-    /// The number of every entry, whatever the file says.
+    /// The number of every entry, in place of those in the file.
     assigned: Option<SequenceNumber>,
 }
 
@@ -70,7 +70,7 @@ impl TableCursor {
         self
     }
 
-    /// Where in the file a seek to `target` leads.
+    /// Returns where in the file a seek to `target` leads.
     fn in_file<'k>(&self, target: InternalKey<'k>) -> InternalKey<'k> {
         let Some(sequence) = self.assigned else {
             return target;
@@ -139,7 +139,8 @@ impl TableCursor {
     }
 
     /// Refuses the entry that the block cursor stands on, or has left, unless it is where the index
-    /// has its edge of the block: behind the key before the block, or not behind the block's own.
+    /// has its edge of the block. That is behind the key before the block, or not behind the
+    /// block's own.
     fn check_edge(&self, edge: Edge) -> Result<()> {
         let (Some((top_at, partition)), Some((handle, cursor))) = (&self.partition, &self.data)
         else {
@@ -171,7 +172,7 @@ impl TableCursor {
         self.partition.as_ref().map(|(_, partition)| &**partition)
     }
 
-    /// False past the last partition.
+    /// Enters the partition; false past the last one.
     fn enter_partition(&mut self, top_at: usize) -> Result<bool> {
         if self.partition.as_ref().is_some_and(|(at, _)| *at == top_at) {
             return Ok(true);
@@ -241,7 +242,7 @@ impl TableCursor {
         }
     }
 
-    /// After an error the cursor is at no entry.
+    /// Returns the result; after an error the cursor is at no entry.
     fn settle(&mut self, result: Result<()>) -> Result<()> {
         if result.is_err() {
             self.invalidate();
@@ -256,7 +257,7 @@ impl Drop for TableCursor {
     }
 }
 
-/// Where a step from outside leads in an index block; past the last child if nowhere.
+/// Returns where a step from outside leads in an index block; past the last child if nowhere.
 fn choose(index: &IndexBlock, step: Step<'_>) -> usize {
     match step {
         Step::Last => index.len().saturating_sub(1),

@@ -2,8 +2,8 @@
 //! to close where there are too many.
 //!
 //! A process may have a limited number of files open, and the program around a store needs some of
-//! them. The files of tables are the ones that can be spared: an open table goes on without its file
-//! and opens it again when it reads ([`TableFile`]).
+//! them. The files of tables are the ones that can be spared. An open table goes on without its
+//! file and opens it again when it reads ([`TableFile`]).
 //!
 //! A child of `fork` has a copy of the list, and of locks that may stay held. So it passes over the
 //! stores of its parent.
@@ -40,7 +40,7 @@ pub struct TableLimit {
 }
 
 impl TableLimit {
-    /// Returns a limit that somebody chose for one store, or else the default.
+    /// Returns a limit that the user chose for one store, or else the default.
     pub fn of(chosen: Option<usize>) -> Self {
         match chosen {
             Some(tables) => TableLimit {
@@ -55,7 +55,7 @@ impl TableLimit {
     }
 }
 
-/// Returns the default of the tables that are kept open: half of the process's files are left to
+/// Returns the default of the tables that are kept open. Half of the process's files are left to
 /// the program, to arenas, and to tables that are being written.
 fn default_tables(process_limit: Option<u64>) -> usize {
     let half = process_limit.map_or(u64::MAX, |limit| limit / 2);
@@ -88,7 +88,7 @@ pub fn makes_room(attempts: usize, error: &Error) -> bool {
 }
 
 /// Closes the coldest files of tables of all stores of the process, an eighth of them and a few at
-/// least; false if there is none.
+/// least. Returns false if there is none.
 fn close_coldest() -> bool {
     const FEW: usize = 8;
     let count = (open_files::open_tables() / 8).max(FEW);
@@ -103,7 +103,7 @@ fn stores() -> Vec<Arc<TableFiles>> {
     open.filter(|store| !store.mark.is_inherited()).collect()
 }
 
-/// Closes so many of the coldest files of some stores; returns the number of closed files.
+/// Closes `count` of the coldest files of some stores; returns the number of closed files.
 fn close_among(stores: &[Arc<TableFiles>], count: usize) -> usize {
     let mut files: Vec<(u64, Arc<TableFile>)> = Vec::new();
     for store in stores {

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use self::fuse::Fuse;
 use self::split_block::SplitBlock;
 
-/// The hash of a user key that filters and sketches are fed with. `seed` is the store's.
+/// Returns the hash of a user key that filters and sketches are fed with. `seed` is the store's.
 pub fn key_hash(user_key: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(user_key, seed)
 }
@@ -88,7 +88,7 @@ impl FilterBuilder {
         self.count
     }
 
-    /// The kind of the filter and its contents.
+    /// Returns the kind of the filter and its contents.
     pub(super) fn build(&self, form: FilterForm) -> (FilterKind, Vec<u8>) {
         self.build_within(form, fuse_builder::MOST_ATTEMPTS)
     }
@@ -116,7 +116,7 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    /// `None` unless these can be the contents of a filter of the kind.
+    /// Reads a filter; `None` unless these can be the contents of one of the kind.
     pub(super) fn new(kind: FilterKind, contents: Vec<u8>) -> Option<Self> {
         match kind {
             FilterKind::SplitBlock => SplitBlock::new(&contents).map(Filter::SplitBlock),
@@ -131,7 +131,7 @@ impl Filter {
         }
     }
 
-    /// `false` only if no key with this hash was added.
+    /// Returns `false` only if no key with this hash was added.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         match self {
             Filter::SplitBlock(filter) => filter.may_contain(hash),
@@ -145,7 +145,7 @@ impl Filter {
 pub struct FilterBench(Filter);
 
 impl FilterBench {
-    /// Builds the filter and reads what was built; its kind may have become another.
+    /// Builds the filter and reads the result; its kind may have become another.
     pub fn new(kind: u64, bits_per_key: f64, hashes: impl Iterator<Item = u64>) -> Option<Self> {
         let kind = FilterKind::from_number(kind)?;
         let mut builder = FilterBuilder::default();
@@ -154,12 +154,12 @@ impl FilterBench {
         Filter::new(kind, contents).map(FilterBench)
     }
 
-    /// Whether a key of this hash may have been added.
+    /// Returns whether a key of this hash may have been added.
     pub fn may_contain(&self, hash: u64) -> bool {
         self.0.may_contain(hash)
     }
 
-    /// Memory of the filter.
+    /// Returns the memory of the filter.
     pub fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }

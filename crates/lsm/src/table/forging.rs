@@ -1,6 +1,6 @@
 //! Lies under good checksums: for tests and fuzzers only.
 //!
-//! A checksum proves that nobody damaged a block by accident. An attacker who writes a file can write any
+//! A checksum proves that no accident damaged a block. An attacker who writes a file can write any
 //! block and its checksum, so readers must hold out against contents that no writer makes.
 
 use std::ops::Range;
@@ -61,8 +61,8 @@ pub fn forge_blocks(table: &mut [u8], role: &str, mut change: impl FnMut(&mut [u
     Ok(())
 }
 
-/// A valid table for fuzzers, and its blocks: two levels of index, several versions of some keys,
-/// deleted ranges.
+/// Returns a valid table for fuzzers, and its blocks: two levels of index, several versions of some
+/// keys, deleted ranges.
 pub(super) fn specimen() -> Result<&'static (Vec<u8>, Blocks)> {
     static SPECIMEN: OnceLock<(Vec<u8>, Blocks)> = OnceLock::new();
     if let Some(specimen) = SPECIMEN.get() {

@@ -1,4 +1,4 @@
-//! What frames a table file: header, trailer, block handles, and the trailer of every block.
+//! The frame of a table file: header, trailer, block handles, and the trailer of every block.
 //!
 //! docs/formats.md is the specification; the constants here are its numbers.
 
@@ -17,8 +17,8 @@ pub(super) const HEADER: Front = Front {
 };
 pub(super) const HEADER_BYTES: usize = FRONT_BYTES;
 pub(super) const TRAILER_BYTES: usize = 32;
-/// What a device reads at least. A table that is read past the page cache has its blocks within these,
-/// where that costs little.
+/// The least that a device reads. A table that is read past the page cache has its blocks within
+/// these, where that costs little.
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// The most zeros between two data blocks.
 const LONGEST_PADDING_BYTES: u64 = PAGE_BYTES / 16 - 1;
@@ -29,7 +29,7 @@ pub const MAX_BLOCK_BYTES: u64 = 16 << 20;
 /// Compression type, uncompressed length, checksum.
 pub(super) const BLOCK_TRAILER_BYTES: usize = 1 + 4 + 8;
 
-/// What is wrong with bytes that were read, and where in them; the reader adds the file.
+/// The fault in bytes that were read, and its place in them; the reader adds the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed {
     pub(super) position: usize,
@@ -55,7 +55,7 @@ impl BlockHandle {
         put_varint(out, self.length_bytes);
     }
 
-    /// `None` unless `bytes` is one handle and nothing else.
+    /// Decodes a handle; `None` unless `bytes` is one handle and nothing else.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         let offset = decoder.varint()?;
@@ -66,7 +66,7 @@ impl BlockHandle {
         })
     }
 
-    /// The offset behind the block, or `None` if there is no such offset.
+    /// Returns the offset behind the block, or `None` if there is no such offset.
     pub(super) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.length_bytes)
     }
@@ -79,7 +79,7 @@ pub(super) struct Ascending {
 }
 
 impl Ascending {
-    /// Whether the block lies behind all that were taken before it; then it is taken.
+    /// Takes the block if it lies behind all that were taken before it, and returns whether.
     pub(super) fn takes(&mut self, handle: BlockHandle) -> bool {
         let ascends = handle.offset >= self.end;
         if ascends {
@@ -89,8 +89,8 @@ impl Ascending {
     }
 }
 
-/// The zeros that may lie between a data block that ends at `end` and the next one: what is left of
-/// the page, if that is little.
+/// Returns the number of zeros that may lie between a data block that ends at `end` and the next
+/// one. They fill the page, if its rest is little.
 pub(super) fn padding_behind(end: u64) -> u64 {
     let left = end.wrapping_neg() % PAGE_BYTES;
     if left <= LONGEST_PADDING_BYTES {
@@ -100,14 +100,14 @@ pub(super) fn padding_behind(end: u64) -> u64 {
     }
 }
 
-/// Whether a data block at `offset` may be the next one after that which ends at `end`.
+/// Returns whether a data block at `offset` may be the next one after that which ends at `end`.
 pub(super) fn follows(end: u64, offset: u64) -> bool {
     let between = offset.checked_sub(end);
     between == Some(0) || between == Some(padding_behind(end))
 }
 
-/// The last bytes of a table: where its footer is, under a checksum that also covers the place of
-/// the trailer itself, so that neither a longer nor a shorter file passes.
+/// Returns the last bytes of a table: where its footer is, under a checksum. It also covers the
+/// place of the trailer itself, so that neither a longer nor a shorter file passes.
 pub(super) fn encode_trailer(footer: BlockHandle, trailer_offset: u64) -> Vec<u8> {
     let mut trailer = Vec::with_capacity(TRAILER_BYTES);
     trailer.extend_from_slice(&footer.offset.to_le_bytes());

@@ -18,8 +18,8 @@ use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::{InternalKey, MAX_SEQUENCE, Tag};
 
-/// Reads `bytes` as the contents of a block, behind its checksum: walks and searches it, and takes
-/// it for one of range tombstones, and for the footer's summary of these.
+/// Reads `bytes` as the contents of a block, behind its checksum. It walks and searches the block,
+/// and takes it for one of range tombstones, and for the footer's summary of these.
 pub fn fuzz_block(bytes: &[u8]) {
     let _ = RangeSummary::decode(bytes);
     for kind in [FilterKind::SplitBlock, FilterKind::Fuse] {
@@ -52,8 +52,8 @@ pub fn fuzz_block(bytes: &[u8]) {
     let _ = cursor.seek(target);
 }
 
-/// Opens `bytes` as a table, verifies it, and reads its keys forwards and one by one. What opens as
-/// a damaged table is salvaged: entries come in order, and from nowhere but the file.
+/// Opens `bytes` as a table, verifies it, and reads its keys forwards and one by one. Bytes that
+/// open as a damaged table are salvaged: entries come in order, and from nowhere but the file.
 pub fn fuzz_table(bytes: &[u8]) {
     let file = Arc::new(BytesFile(bytes.to_vec()));
     let path = PathBuf::from("fuzz.table");
@@ -170,14 +170,14 @@ fn before(a: &Owned, b: &Owned) -> bool {
     key(a) < key(b)
 }
 
-/// A table that is these bytes.
+/// Opens a table that is these bytes.
 pub(super) fn open_bytes(bytes: &[u8]) -> Result<Arc<TableReader>> {
     let file = Arc::new(BytesFile(bytes.to_vec()));
     let cache = Arc::new(BlockCache::new(1 << 20, false));
     TableReader::from_file(file, PathBuf::from("fuzz.table"), 1, cache)
 }
 
-/// A file that is what it is.
+/// A file of these bytes.
 #[derive(Debug)]
 struct BytesFile(Vec<u8>);
 

@@ -1,8 +1,8 @@
 //! A block of the index in the form in which it is searched: flat arrays instead of entries.
 //!
-//! It is made once, when the block is read. Then every length has been checked and every child
-//! lies where it may, so a lookup is a search among words of eight bytes and ends in a handle,
-//! with nothing left to decode or to refuse.
+//! It is made once, when the block is read. Then every length has been checked and every child lies
+//! where it may. So a lookup is a search among words of eight bytes and ends in a handle, with
+//! nothing left to decode or to refuse.
 
 use std::cmp::Ordering;
 
@@ -18,8 +18,8 @@ use crate::key_prefixes::KeyPrefixes;
 pub(crate) struct IndexBlock {
     prefixes: KeyPrefixes,
     children: Box<[Child]>,
-    /// Behind each other, what every entry's user key has behind the common part, and its tag unless
-    /// that is [`SEPARATING`], which nearly all have.
+    /// Behind each other, the part of every entry's user key behind the common part, and its tag
+    /// unless that is [`SEPARATING`], which nearly all have.
     keys: Box<[u8]>,
     resident: ResidentBlocks,
 }
@@ -34,7 +34,7 @@ struct Child {
 
 /// The tag of a key that is no entry's, but lies between two.
 pub(super) const SEPARATING: Tag = Tag(u64::MAX);
-/// Of a child whose key has its tag with it.
+/// Bit of a child whose key has its tag with it.
 const HAS_TAG: u32 = 1 << 31;
 
 impl Child {
@@ -110,12 +110,12 @@ impl IndexBlock {
         })
     }
 
-    /// The number of children; 0 only without entries.
+    /// Returns the number of children; 0 only without entries.
     pub(super) fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// The block at a position, `None` past the last.
+    /// Returns the block at a position, `None` past the last.
     pub(super) fn child(&self, at: usize) -> Option<BlockHandle> {
         self.children.get(at).map(|child| BlockHandle {
             offset: child.offset,
@@ -123,8 +123,8 @@ impl IndexBlock {
         })
     }
 
-    /// The position of the first child whose key is not before `target`; past the last if there is
-    /// none.
+    /// Returns the position of the first child whose key is not before `target`; past the last if
+    /// there is none.
     #[inline]
     pub(super) fn position(&self, target: InternalKey<'_>) -> usize {
         let common = self.prefixes.common().len();
@@ -137,7 +137,7 @@ impl IndexBlock {
         self.prefixes.partition_point(target.user_key, is_before)
     }
 
-    /// How `key` compares with the key at a position; `None` past the last.
+    /// Compares `key` with the key at a position; `None` past the last.
     pub(super) fn compare(&self, key: InternalKey<'_>, at: usize) -> Option<Ordering> {
         let (common, separator) = (self.prefixes.common(), self.key(at)?);
         let Some((head, rest)) = key.user_key.split_at_checked(common.len()) else {
@@ -150,8 +150,8 @@ impl IndexBlock {
         Some(head.cmp(common).then_with(|| rest.cmp(&separator)))
     }
 
-    /// Whether the keys are those that a parent's entry at `at` stands for: behind the key before
-    /// that, and up to the entry's own, which is the last.
+    /// Returns whether the keys are those that a parent's entry at `at` stands for. They lie behind
+    /// the key before that, and up to the entry's own, which is the last.
     pub(super) fn is_child_of(&self, parent: &IndexBlock, at: usize) -> bool {
         let compare = |child: usize, at: usize| {
             let user_key = [self.prefixes.common(), self.key(child)?.user_key].concat();
@@ -166,13 +166,13 @@ impl IndexBlock {
         begins_behind && compare(last, at) == Some(Ordering::Equal)
     }
 
-    /// The user keys of all entries, in order.
+    /// Returns the user keys of all entries, in order.
     pub(super) fn user_keys(&self) -> impl Iterator<Item = Vec<u8>> {
         let common = self.prefixes.common();
         (0..self.len()).map_while(move |at| Some([common, self.key(at)?.user_key].concat()))
     }
 
-    /// A key without the common part.
+    /// Returns a key without the common part.
     fn key(&self, at: usize) -> Option<InternalKey<'_>> {
         let start = match at.checked_sub(1) {
             Some(before) => self.children.get(before)?.key_end(),
@@ -189,13 +189,13 @@ impl IndexBlock {
         }
     }
 
-    /// The blocks that are found from here.
+    /// Returns the blocks that are found from here.
     #[inline]
     pub(super) fn resident(&self) -> &ResidentBlocks {
         &self.resident
     }
 
-    /// Without the places of resident blocks.
+    /// Returns the memory in use, without the places of resident blocks.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.prefixes.memory_bytes()
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// An index block over keys, each naming `handle` of its position.
+    /// Makes an index block over keys, each naming `handle` of its position.
     fn block(keys: &[InternalKey<'_>], restart_interval: usize) -> Block {
         let mut builder = BlockBuilder::new(restart_interval);
         for (key, number) in keys.iter().zip(0..) {

@@ -72,7 +72,8 @@ impl IndexBuilder {
     }
 }
 
-/// A short key that is not before `last` and is before `next`: its user key goes to `user_key`.
+/// Returns a short key that is not before `last` and is before `next`: its user key goes to
+/// `user_key`.
 ///
 /// It is `last` itself, or a user key strictly between the two. So a version of `next`'s user key
 /// is never looked for in the block before it, and a lookup ends in the one block the index names.
@@ -91,7 +92,7 @@ fn separate(last: InternalKey<'_>, next: Option<InternalKey<'_>>, user_key: &mut
     let between = if ours.saturating_add(1) < theirs {
         ours + 1
     } else if common + 1 < next.user_key.len() {
-        // Keys of neighbouring blocks often differ by one where they part. What `next` begins with is
+        // Keys of neighbouring blocks often differ by one where they part. A prefix of `next` is
         // before it.
         theirs
     } else {
@@ -126,7 +127,7 @@ mod tests {
     fn separators_are_short_and_between() {
         assert_eq!(separator(b"abcdef", b"abzz"), (b"abd".to_vec(), false));
         assert_eq!(separator(b"apple", b"pear"), (b"b".to_vec(), false));
-        // What they differ in leaves no room; what the next key begins with does.
+        // The bytes where they differ leave no room; a prefix of the next key does.
         assert_eq!(separator(b"abcdef", b"abd0"), (b"abd".to_vec(), false));
         assert_eq!(
             separator(b"user199512", b"user200007"),

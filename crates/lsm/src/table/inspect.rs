@@ -1,4 +1,4 @@
-//! What `terrace dump` shows of a table, block by block.
+//! The view of a table that `terrace dump` shows, block by block.
 
 use terrace_storage::Purpose;
 

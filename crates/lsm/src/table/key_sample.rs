@@ -1,13 +1,13 @@
 //! A coordinated sample of a table's versions: every version of every key whose hash begins with
 //! enough zeros.
 //!
-//! Because the same keys are chosen in every table, the samples of several tables, put together, are a sample
-//! of all that these hold: which share of it a merge would drop, across levels of whatever size, within a
-//! range of keys, between two snapshots, in bytes. A HyperLogLog can tell none of these. One key in 64
-//! costs a table of 64 MiB with records of 200 bytes 150 KB in memory while it is looked at, and half
-//! a byte for each record in its file; larger tables take a rarer sample, so that none has more than
-//! [`MOST_VERSIONS`], but for versions of one key. Where samples of different rarity are put together, the
-//! rarest counts ([`KeySample::thinned`]).
+//! All tables choose the same keys. So the samples of several tables, put together, are a sample of
+//! all that these hold. It shows the share that a merge would drop, across levels of any size,
+//! within a range of keys, between two snapshots, in bytes. A HyperLogLog can tell none of these.
+//! With one key in 64, a table of 64 MiB with records of 200 bytes has a sample of 150 KB in memory
+//! while it is looked at. Its file has half a byte for each record. Larger tables take a rarer
+//! sample, so that none has more than [`MOST_VERSIONS`], but for versions of one key. Where samples
+//! of different rarity are put together, the rarest counts ([`KeySample::thinned`]).
 
 use super::block::Block;
 use super::block_builder::BlockBuilder;
@@ -18,9 +18,9 @@ use crate::key::{InternalKey, Tag};
 
 /// Leading zeros that a hash in a sample has at least.
 const LEAST_ZEROS: u32 = 6;
-/// The most; what a 64-bit hash can have.
+/// The most zeros that a 64-bit hash can have.
 const MOST_ZEROS: u32 = 64;
-/// Beyond so many the sample becomes rarer.
+/// Beyond this many versions the sample becomes rarer.
 const MOST_VERSIONS: usize = 4096;
 
 /// A version that was chosen by its key.
@@ -46,7 +46,7 @@ pub struct KeySample {
     versions: Vec<SampledVersion>,
 }
 
-/// What the footer says of a sample.
+/// The footer's summary of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SampleSummary {
     pub(super) handle: BlockHandle,
@@ -62,7 +62,7 @@ impl SampleSummary {
         put_varint(out, self.versions);
     }
 
-    /// `None` unless `bytes` is a summary and nothing else, of at least one version.
+    /// Decodes a summary; `None` unless `bytes` is one and nothing else, of at least one version.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         let summary = SampleSummary {
@@ -79,12 +79,12 @@ impl SampleSummary {
 }
 
 impl KeySample {
-    /// Leading zeros that the hashes of its keys have at least.
+    /// Returns the leading zeros that the hashes of its keys have at least.
     pub fn zeros(&self) -> u32 {
         self.zeros
     }
 
-    /// What is left of it in a rarer sample.
+    /// Returns the versions that are left of it in a rarer sample.
     pub fn thinned(
         &self,
         zeros: u32,
@@ -167,7 +167,7 @@ impl SampleBuilder {
         }
     }
 
-    /// Of one key alone there is nothing rarer.
+    /// Returns whether there are several keys; of one key alone there is nothing rarer.
     fn is_of_several_keys(&self) -> bool {
         self.versions.first().map(|(hash, _)| hash) != self.versions.last().map(|(hash, _)| hash)
             && self.zeros < MOST_ZEROS

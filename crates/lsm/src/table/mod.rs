@@ -1,14 +1,15 @@
 //! The sorted table file: blocks of versions in key order under a two-level index, with a filter.
 //!
 //! A table is written once, front to back ([`TableWriter`]), and never changed. Behind the header
-//! come the data blocks, the partitions of the index, the top index over the partitions, the
-//! filter, the sketches, the range tombstones, and the footer, which says where those are; a trailer of fixed length ends the file and
-//! says where the footer is. docs/formats.md has every byte.
+//! come the data blocks, the partitions of the index, the top index over the partitions, and the
+//! filter. Then come the sketches, the range tombstones, and the footer, which says where all those
+//! are. A trailer of fixed length ends the file and says where the footer is. docs/formats.md has
+//! every byte.
 //!
-//! What is believed of a file, and why: the trailer, by its own checksum; then blocks, each by a
-//! checksum seeded with its offset; then every length and offset in them, by comparison with the
-//! block or file it must fit. A lookup ([`TableReader::get`]) searches one block of each kind and
-//! rebuilds no keys; a [`TableCursor`] walks both ways.
+//! Readers first believe the trailer, by its own checksum. Then they believe blocks, each by a
+//! checksum seeded with its offset. Last comes every length and offset in them, by comparison with
+//! the block or file it must fit. A lookup ([`TableReader::get`]) searches one block of each kind
+//! and rebuilds no keys; a [`TableCursor`] walks both ways.
 //!
 //! Nothing here knows of levels: which tables are read, and in what order, is their business.
 

@@ -1,4 +1,4 @@
-//! The footer of a table: what is in it and where, as tagged fields.
+//! The footer of a table: its contents and their places, as tagged fields.
 //!
 //! A field is a tag, a length and that many bytes. The lowest bit of a tag says that a reader which
 //! does not know it may skip it; the other bits are the field's number. Numbers ascend.
@@ -76,7 +76,7 @@ pub(super) struct FilterPlace {
     pub(super) handle: BlockHandle,
 }
 
-/// What a table says of itself.
+/// A table's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableProperties {
     pub keyspace: KeyspaceId,
@@ -93,7 +93,7 @@ pub struct TableProperties {
     /// Random bits of this table's own, which the manifest lists.
     pub identity: u128,
     pub age_hint: u64,
-    /// What was asked for; a block that does not shrink is stored as it is.
+    /// The requested compression; a block that does not shrink is stored as it is.
     pub compression: Compression,
     /// `None` without entries.
     pub(super) top_index: Option<BlockHandle>,
@@ -103,8 +103,8 @@ pub struct TableProperties {
     /// `None` if no key was chosen, too.
     pub(super) key_sample: Option<SampleSummary>,
     pub range_tombstones: Option<RangeSummary>,
-    /// When the oldest tombstone, of an entry or a range, reached its first table, in seconds since 1970.
-    /// `None` without tombstones, and where nobody knows.
+    /// When the oldest tombstone, of an entry or a range, reached its first table, in seconds
+    /// since 1970. `None` without tombstones, and where it is unknown.
     pub oldest_tombstone_seconds: Option<u64>,
     /// `None` without superseded versions, and in tables of before the note. Bytes are of keys and values.
     pub superseded: Option<Superseded>,
@@ -113,19 +113,19 @@ pub struct TableProperties {
 }
 
 impl TableProperties {
-    /// The first and the last user key of the entries; `None` without entries.
+    /// Returns the first and the last user key of the entries; `None` without entries.
     pub fn user_keys(&self) -> Option<(&[u8], &[u8])> {
         let user_key = |key| InternalKey::decode(key).map(|key| key.user_key);
         user_key(&self.smallest).zip(user_key(&self.largest))
     }
 
-    /// The filter's kind, and the bytes of its block.
+    /// Returns the filter's kind, and the bytes of its block.
     pub fn filter(&self) -> Option<(FilterKind, u64)> {
         let filter = self.filter?;
         Some((filter.kind, filter.handle.length_bytes))
     }
 
-    /// The number of range tombstones.
+    /// Returns the number of range tombstones.
     pub(crate) fn range_tombstones(&self) -> u64 {
         let summary = self.range_tombstones.as_ref();
         summary.map_or(0, |summary| summary.count)
@@ -282,8 +282,8 @@ impl TableProperties {
 }
 
 impl TableProperties {
-    /// Whether what belongs to entries is there if there are entries, and not if there are none; a
-    /// table without entries holds range tombstones. Numbers leave room for those to come.
+    /// Returns whether the fields of entries are there if there are entries, and not if there are
+    /// none; a table without entries holds range tombstones. Numbers leave room for those to come.
     fn is_complete(&self) -> bool {
         if self.smallest_sequence > self.largest_sequence
             || self.largest_sequence > MAX_STORED_SEQUENCE

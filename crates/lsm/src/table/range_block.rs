@@ -5,8 +5,8 @@
 //! that the decoded tombstones take no more keys than the block has bytes. They are read and checked
 //! when the table is opened and stay in memory, as the filter does.
 //!
-//! Data blocks hold none of them: a merge cuts ranges at the ends of tables and slices and leaves
-//! out what is hidden, and a second copy would have to follow.
+//! Data blocks hold none of them. A merge cuts ranges at the ends of tables and slices and leaves
+//! out hidden ones, and a second copy would have to follow.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +19,7 @@ use crate::coding::{Decoder, put_bytes, put_varint};
 use crate::key::{InternalKey, Kind, MAX_KEY_BYTES, SequenceNumber, Tag};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
-/// What the footer says of the block.
+/// The footer's summary of the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeSummary {
     pub(super) handle: BlockHandle,
@@ -38,7 +38,7 @@ impl RangeSummary {
         put_bytes(out, &self.end);
     }
 
-    /// `None` unless `bytes` is a summary and nothing else, of at least one range.
+    /// Decodes a summary; `None` unless `bytes` is one and nothing else, of at least one range.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         let summary = RangeSummary {
@@ -136,7 +136,8 @@ impl RangeBuilder {
     }
 }
 
-/// The tombstones in a block, which must be those of the summary, numbered within `sequences`.
+/// Decodes the tombstones in a block, which must be those of the summary, numbered within
+/// `sequences`.
 pub(super) fn decode(
     block: &Block,
     summary: &RangeSummary,
@@ -155,7 +156,7 @@ pub(super) fn decode(
     Ok(set)
 }
 
-/// The tombstones in a block, numbered within `sequences`.
+/// Decodes the tombstones in a block, numbered within `sequences`.
 pub(super) fn decode_any(
     block: &Block,
     sequences: RangeInclusive<SequenceNumber>,

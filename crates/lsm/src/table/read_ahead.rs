@@ -1,15 +1,16 @@
 //! Many blocks with one read, for cursors that walk a table in order.
 //!
 //! A block is read alone until the cursor has shown that it goes on: it asks for the block behind
-//! the one before, twice. Then each read takes in twice as much of what follows as the last, so that
-//! what a short scan reads in vain stays below what it used. From the page cache a read of 64 KiB costs
-//! less than six of 4 KiB.
+//! the one before, twice. Then each read takes in twice as many of the bytes that follow as the
+//! last. So the bytes that a short scan reads in vain stay below those it used. From the page cache
+//! a read of 64 KiB costs less than six of 4 KiB.
 //!
-//! From a device it costs as much as two (122 us and 54), so there a cursor does not wait to be shown:
-//! its first read takes in somewhat more than cursors of this table went on for lately. Behind that
-//! windows begin small again and double. Who walks backwards has nothing read ahead.
+//! From a device it costs as much as two (122 us and 54). There a cursor need not first show that
+//! it goes on. Its first read takes in somewhat more than cursors of this table went on for lately.
+//! Behind that windows begin small again and double. A cursor that walks backwards has nothing read
+//! ahead.
 //!
-//! What was read ahead is bytes, not yet blocks: a block is checked when the cursor comes to it,
+//! Bytes that were read ahead are not yet blocks. A block is checked when the cursor comes to it,
 //! and only then, if at all, put into the cache.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +24,7 @@ use super::index_block::IndexBlock;
 use super::source::BlockSource;
 use crate::Result;
 
-/// So many blocks are read alone where the page cache answers.
+/// Number of blocks that are read alone where the page cache answers.
 const BLOCKS_ALONE: u32 = 2;
 /// The first read of more than a block, and the longest ones, in bytes.
 const FIRST_WINDOW_BYTES: u64 = 16 << 10;
@@ -39,8 +40,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Half as much again as the mean. If all lengths up to some limit are alike, the reads of a run then
-    /// take 150 us altogether; with the mean 167, with half of it 188.
+    /// Returns half as much again as the mean. If all lengths up to some limit are alike, the reads
+    /// of a run then take 150 us altogether. With the mean they take 167, with half of it 188.
     fn first_window_bytes(&self) -> u64 {
         let usual_bytes = u64::from(self.usual_bytes.load(Ordering::Relaxed));
         (usual_bytes + usual_bytes / 2).min(LONGEST_SCAN_WINDOW_BYTES)
@@ -63,13 +64,14 @@ pub(super) struct Walk {
     pub(super) purpose: Purpose,
 }
 
-/// Where a cursor reads, and what it has read already. Memory is held until it goes elsewhere.
+/// The place where a cursor reads, with the bytes read already. Memory is held until the cursor
+/// goes elsewhere.
 #[derive(Default)]
 pub(super) struct ReadAhead {
     /// The beginning of the block that the run began with, and the end of the one asked for last.
     began: u64,
     expected: u64,
-    /// The run tells how far cursors go.
+    /// Whether the run shows how far cursors go.
     is_learned_from: bool,
     /// How many blocks were asked for in order before.
     run: u32,
@@ -79,7 +81,7 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The block at position `at` of a partition, which lies at `handle`.
+    /// Returns the block at position `at` of a partition, which lies at `handle`.
     pub(super) fn block(
         &mut self,
         source: &BlockSource,
@@ -100,7 +102,7 @@ impl ReadAhead {
                     Ok(bytes) => (self.start, self.bytes) = (handle.offset, bytes),
                     // A merge needs every block, and its failures are to be seen.
                     Err(error) if purpose == Purpose::Compaction => return Err(error.into()),
-                    // A user may stop before the fault: it is met again by who gets there.
+                    // A user may stop before the fault: a reader that gets there meets it again.
                     Err(_) => {}
                 }
             }
@@ -133,7 +135,7 @@ impl ReadAhead {
         }
     }
 
-    /// What the next read takes in; 0 for the block alone.
+    /// Returns the bytes that the next read takes in; 0 for the block alone.
     fn next_window_bytes(&mut self, source: &BlockSource, walk: Walk) -> u64 {
         let is_direct = source.file.is_direct() && walk.purpose != Purpose::Compaction;
         match self.run {
@@ -150,7 +152,7 @@ impl ReadAhead {
         window_bytes
     }
 
-    /// The cursor goes elsewhere, or away.
+    /// Ends the run: the cursor goes elsewhere, or away.
     pub(super) fn end_run(&mut self, source: &BlockSource) {
         if self.is_learned_from && source.file.is_direct() {
             source.runs.learn(self.expected - self.began);
@@ -158,7 +160,7 @@ impl ReadAhead {
         *self = ReadAhead::default();
     }
 
-    /// The stored bytes of a block, if they have been read.
+    /// Returns the stored bytes of a block, if they have been read.
     fn held(&self, handle: BlockHandle) -> Option<&[u8]> {
         let start = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
         let length = usize::try_from(handle.length_bytes).ok()?;
@@ -166,8 +168,8 @@ impl ReadAhead {
     }
 }
 
-/// How far to read from a block on: to the end of the last whole block within the window, but to that
-/// of this block at least.
+/// Returns how far to read from a block on: to the end of the last whole block within the window.
+/// It is at least the end of this block.
 fn window_end(partition: &IndexBlock, at: usize, handle: BlockHandle, window_bytes: u64) -> u64 {
     let mut end = handle.offset + handle.length_bytes;
     let limit = handle.offset.saturating_add(window_bytes);

@@ -1,9 +1,9 @@
 //! An open table: point lookups, and blocks for cursors.
 //!
 //! Filter and top index stay in memory while the table is open. So do partitions of the index once
-//! they were read, while the cache's budget lets them; they lead to the data blocks that the cache
-//! holds. The others come through the cache. A checksum is verified when a block is read, not when it is found in memory, and a
-//! block that fails is not kept.
+//! they were read, while the cache's budget lets them. They lead to the data blocks that the cache
+//! holds. The others come through the cache. A checksum is verified when a block is read, not when
+//! it is found in memory, and a block that fails is not kept.
 
 mod blocks;
 
@@ -31,18 +31,18 @@ use crate::range_tombstones::RangeTombstones;
 use crate::time_profile::{Stage, at};
 use crate::{Error, Result};
 
-/// On whose behalf blocks are read, and whether they are worth keeping.
+/// The purpose of a cursor's reads, and whether the blocks are worth keeping.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorOptions {
     pub(crate) purpose: Purpose,
     /// Put blocks that had to be read into the cache. Flush and compaction do not.
     pub fill_cache: bool,
-    /// Take blocks from the cache. Whoever does not sees what lies in the file now.
+    /// Take blocks from the cache. A reader that does not sees the bytes that lie in the file now.
     pub(crate) ask_cache: bool,
 }
 
 impl CursorOptions {
-    /// A read for a user, who may want the file itself looked at.
+    /// Returns the options of a read for a user, who may want the file itself looked at.
     pub const fn of_reader(fill_cache: bool, verify: bool) -> Self {
         CursorOptions {
             purpose: Purpose::Read,
@@ -51,12 +51,12 @@ impl CursorOptions {
         }
     }
 
-    /// A read for a user, as usual.
+    /// Returns the options of a read for a user, as usual.
     pub(crate) const fn user_read() -> Self {
         CursorOptions::of_reader(true, false)
     }
 
-    /// A read that leaves the cache as it is.
+    /// Returns the options of a read that leaves the cache as it is.
     pub const fn uncached(purpose: Purpose) -> Self {
         CursorOptions {
             purpose,
@@ -102,7 +102,7 @@ impl TableReader {
         Self::open_with(directory, name, number, cache, options)
     }
 
-    /// The same, its file opened as the store's options say.
+    /// Opens a table whose file is opened as the store's options say.
     pub(super) fn open_with(
         directory: &dyn Directory,
         name: &str,
@@ -135,7 +135,7 @@ impl TableReader {
         Self::assemble(file, path, number, cache, Err)
     }
 
-    /// `forgive` decides on faults in what a reader could do without.
+    /// Makes the reader. `forgive` decides on faults in parts that a reader could do without.
     pub(super) fn assemble(
         file: Arc<dyn File>,
         path: PathBuf,
@@ -182,7 +182,7 @@ impl TableReader {
         }))
     }
 
-    /// The newest version of `key` that a reader at `snapshot` may see. `hash` is that of
+    /// Returns the newest version of `key` that a reader at `snapshot` may see. `hash` is that of
     /// [`key_hash`](super::key_hash) under the seed in the table's properties.
     ///
     /// One block of each kind is enough: no separator in the index has the user key of the block
@@ -230,12 +230,12 @@ impl TableReader {
         Ok(Some((found.tag, TableValue::new(data, found.value))))
     }
 
-    /// A cursor over all versions, at none.
+    /// Makes a cursor over all versions, at none.
     pub fn cursor(self: &Arc<Self>, options: CursorOptions) -> TableCursor {
         TableCursor::new(Arc::clone(self), options)
     }
 
-    /// `false` only if no key with this hash is in the table.
+    /// Returns `false` only if no key with this hash is in the table.
     pub fn may_contain(&self, hash: u64) -> bool {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| filter.may_contain(hash))
@@ -249,7 +249,7 @@ impl TableReader {
         self.kept_open.store(kept, Ordering::Relaxed);
     }
 
-    /// The range tombstones of the whole file, `None` if there are none.
+    /// Returns the range tombstones of the whole file, `None` if there are none.
     pub fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.range_tombstones.as_ref()
     }
@@ -283,8 +283,8 @@ impl TableReader {
         &self.top_index
     }
 
-    /// The handle in the value of an entry, at `position` in the index block at `parent`. Children
-    /// lie before their parent.
+    /// Returns the handle in the value of an entry, at `position` in the index block at `parent`.
+    /// Children lie before their parent.
     pub(super) fn child_handle(
         &self,
         value: &[u8],

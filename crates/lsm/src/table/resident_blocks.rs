@@ -1,17 +1,18 @@
 //! Blocks of the cache that are reached from the index, without a search.
 //!
 //! A hash table finds a block after four or five cache lines that are seldom in the processor's
-//! cache; from its entry in the index it is one. So a partition of the index that stays in memory
+//! cache. From its entry in the index it is one. So a partition of the index that stays in memory
 //! remembers which of its blocks the cache holds, unless those are few (`BlockCache::has_places`).
-//! The cache decides what stays, as before: it takes a block's [`Home`] in with it and empties the
-//! place when it lets the block go. So that it learns what is read, one read in [`ASKED_ONE_IN`]
-//! goes to the cache all the same.
+//! The cache decides which blocks stay, as before: it takes a block's [`Home`] in with it and
+//! empties the place when it drops the block. So that it learns of reads, one read in
+//! [`ASKED_ONE_IN`] goes to the cache all the same.
 //!
 //! A place is filled when the cache shows the block, not when it takes it in: most blocks of a large
 //! store are read once, and filling and emptying cost more than one search.
 //!
-//! Invariant: what is in a place is in the cache. The cache may let go of a block between showing it
-//! and the place being filled; so whoever has filled a place asks once more, and empties it again.
+//! Invariant: a block in a place is in the cache. The cache may drop a block between showing it and
+//! the place being filled. So the reader that has filled a place asks once more, and empties it
+//! again.
 //!
 //! (The literature calls this pointer swizzling: Graefe et al., *In-Memory Performance for Big Data*,
 //! VLDB 2014.)
@@ -26,7 +27,7 @@ use super::block::Block;
 use super::format::BlockHandle;
 use super::index_block::IndexBlock;
 
-/// One read in so many asks the cache about a block that is in its place.
+/// One read in this many asks the cache about a block that is in its place.
 pub(super) const ASKED_ONE_IN: u64 = 16;
 const _: () = assert!(ASKED_ONE_IN.is_power_of_two());
 
@@ -36,9 +37,9 @@ thread_local! {
     static READS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Draws for a read of this thread that found its block in its place; whether it is to go to the cache.
-/// Were it every so many-th read, a program that reads in such a rhythm would hide blocks from the
-/// cache.
+/// Draws for a read of this thread that found its block in its place; returns whether it is to go
+/// to the cache. Were it every n-th read, a program that reads in such a rhythm would hide blocks
+/// from the cache.
 #[inline]
 pub(super) fn is_cache_asked() -> bool {
     // Knuth's linear congruence; its high bits are the good ones.
@@ -53,7 +54,7 @@ pub(super) fn is_cache_asked() -> bool {
 pub(super) struct ResidentBlocks(OnceLock<Box<[ArcSwapOption<Block>]>>);
 
 impl ResidentBlocks {
-    /// The memory of so many places, bytes.
+    /// Returns the memory of `children` places, in bytes.
     pub(super) fn memory_bytes(children: usize) -> usize {
         children * size_of::<ArcSwapOption<Block>>()
     }
@@ -72,7 +73,7 @@ impl ResidentBlocks {
         self.0.get().is_some()
     }
 
-    /// The block in a place.
+    /// Returns the block in a place.
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<Arc<Block>> {
         self.place(at)?.load_full()
@@ -80,7 +81,7 @@ impl ResidentBlocks {
 
     fn set(&self, at: usize, block: Option<Arc<Block>>) {
         if let Some(place) = self.place(at) {
-            // Replacing waits for whoever is just looking: not for nothing.
+            // Replacing waits for threads that are just looking: an empty place is not emptied.
             let is_empty = place.load().is_none();
             if !is_empty || block.is_some() {
                 place.store(block);
@@ -97,7 +98,7 @@ pub(super) struct BlockPlace<'a> {
 }
 
 impl<'a> BlockPlace<'a> {
-    /// The place at a position of a partition, `None` past its last.
+    /// Returns the place at a position of a partition, `None` past its last.
     pub(super) fn of(partition: &'a Arc<IndexBlock>, at: usize) -> Option<Self> {
         let handle = partition.child(at)?;
         Some(BlockPlace {
@@ -107,7 +108,7 @@ impl<'a> BlockPlace<'a> {
         })
     }
 
-    /// The block, if it is here.
+    /// Returns the block, if it is here.
     #[inline]
     pub(super) fn resident(&self) -> Option<Arc<Block>> {
         self.partition.resident().get(self.at)
@@ -123,12 +124,12 @@ impl<'a> BlockPlace<'a> {
         self.partition.resident().set(self.at, None);
     }
 
-    /// Whether a block can be remembered here.
+    /// Returns whether a block can be remembered here.
     pub(super) fn has_room(&self) -> bool {
         self.partition.resident().is_made()
     }
 
-    /// The place as the cache remembers it, if there is room.
+    /// Returns the place as the cache remembers it, if there is room.
     pub(super) fn home(&self) -> Option<Home> {
         let at = u32::try_from(self.at).ok()?;
         self.has_room().then(|| Home {

@@ -1,4 +1,4 @@
-//! What can still be read of a table with damaged blocks.
+//! The entries that can still be read of a table with damaged blocks.
 
 use std::sync::Arc;
 
@@ -54,7 +54,8 @@ impl TableReader {
         Ok(())
     }
 
-    /// All entries of a block, or none: what is inside a block that does not check is not believed.
+    /// Takes all entries of a block, or none: the contents of a block that does not check are not
+    /// believed.
     fn salvage_block(
         &self,
         handle: BlockHandle,

@@ -7,9 +7,9 @@ use crate::Result;
 const ENOUGH: usize = 16;
 
 impl TableReader {
-    /// User keys in order, with about as many bytes of the file between one and the next: the last
-    /// keys (or what separates them from the next) of the index partitions, or of the data blocks
-    /// if partitions are few.
+    /// Returns user keys in order, with about as many bytes of the file between one and the next.
+    /// They are the last keys (or separators from the next) of the index partitions, or of the data
+    /// blocks if partitions are few.
     pub fn sampled_keys(&self, options: CursorOptions) -> Result<Vec<Vec<u8>>> {
         let coarse = self.top_index();
         if coarse.len() == 0 {
@@ -27,7 +27,7 @@ impl TableReader {
         Ok(fine)
     }
 
-    /// About as many starts of range tombstones, for a table that holds nothing else.
+    /// Returns about as many starts of range tombstones, for a table that holds nothing else.
     fn sampled_starts(&self) -> Vec<Vec<u8>> {
         let ranges = self.range_tombstones();
         let all = ranges.into_iter().flat_map(|ranges| ranges.iter());

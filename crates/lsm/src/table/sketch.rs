@@ -1,17 +1,17 @@
 //! How many distinct keys there are, from 12 KiB: a HyperLogLog of a table's user keys.
 //!
 //! Fed with the hash that filters are fed with, so that a key costs an index and a comparison. The
-//! sketches of any tables can be united and then count what all of them hold, each key once, to 0.8 % (one
-//! standard deviation): that against the number of entries is how many times over a level has its keys.
-//! Of two sets of very different size a union says little of what they share, since its error is that
-//! of the larger one: for that there is the sample of keys.
+//! sketches of any tables can be united. The union counts the keys of all of them, each key once,
+//! to 0.8 % (one standard deviation). That against the number of entries is how many times over a
+//! level has its keys. Of two sets of very different size a union says little of the keys that they
+//! share: its error is that of the larger one. For that there is the sample of keys.
 //!
 //! 2^14 registers hold the highest rank of the hashes that fall to them (Flajolet, Fusy, Gandouet,
 //! Meunier: HyperLogLog, 2007). The estimate is the one that Otmar Ertl derives from Poisson
 //! statistics ("New cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6):
 //! one formula from none to all, without tables of corrections and without a seam where another one begins.
 //!
-//! Own code, since libraries hash what they are given once more (8 ns a key for 0.7), and the format of files
+//! Own code: libraries hash their input once more (8 ns a key for 0.7), and the format of files
 //! would be theirs.
 
 mod small;
@@ -68,14 +68,14 @@ impl Sketch {
         }
     }
 
-    /// Counts what the other has counted, too.
+    /// Counts the keys of the other, too.
     pub fn unite(&mut self, other: &Sketch) {
         for (register, other) in self.registers.iter_mut().zip(&other.registers) {
             *register = (*register).max(*other);
         }
     }
 
-    /// About how many different keys were counted.
+    /// Returns about how many different keys were counted.
     pub fn estimate(&self) -> f64 {
         let mut with_rank = [0u32; HIGHEST_RANK as usize + 1];
         for &rank in &self.registers {
@@ -91,7 +91,7 @@ impl Sketch {
         self.registers.len() as u64
     }
 
-    /// The form in files: see docs/formats.md.
+    /// Returns the form in files: see docs/formats.md.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let used = self.registers.iter().filter(|&&rank| rank > 0).count();
         // Each takes two bytes or more.
@@ -127,7 +127,7 @@ impl Sketch {
         dense
     }
 
-    /// The sketch that these bytes are; `None` if they are none.
+    /// Decodes a sketch; `None` if the bytes are none.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Sketch> {
         let (&form, rest) = bytes.split_first()?;
         match form {
@@ -172,7 +172,7 @@ impl Sketch {
     }
 }
 
-/// From the number of registers that have each rank.
+/// Estimates from the number of registers that have each rank.
 fn estimate<const RANKS: usize>(with_rank: &[u32; RANKS], registers: usize) -> f64 {
     let registers = registers as f64;
     let [none, ranks @ .., highest] = with_rank.as_slice() else {
@@ -188,7 +188,7 @@ fn estimate<const RANKS: usize>(with_rank: &[u32; RANKS], registers: usize) -> f
     alpha * registers * registers / z
 }
 
-/// The part of the registers that no key fell to.
+/// Returns the part of the registers that no key fell to.
 fn sigma(x: f64) -> f64 {
     if x >= 1.0 {
         return f64::INFINITY;
@@ -205,7 +205,7 @@ fn sigma(x: f64) -> f64 {
     }
 }
 
-/// The part of the registers whose rank could have been higher.
+/// Returns the part of the registers whose rank could have been higher.
 fn tau(x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return 0.0;

@@ -1,4 +1,5 @@
-//! What a table tells of its keys without being read: how many there are, and a sample of them.
+//! The figures that a table gives of its keys without being read: their number, and a sample of
+//! them.
 
 use terrace_storage::Purpose;
 
@@ -67,7 +68,7 @@ impl TableReader {
     /// Reads both from the file. Range tombstones are in none.
     ///
     /// # Errors
-    /// Those of reading; corruption, if a block is not what the footer says.
+    /// Those of reading; corruption, if a block is not as the footer says.
     pub(crate) fn sketches(&self, purpose: Purpose) -> Result<Sketches> {
         Ok(Sketches {
             keys: self.key_sketch(purpose)?,

@@ -1,5 +1,5 @@
-//! The file of a table as a source of checked blocks, and the one place where what is wrong with
-//! bytes becomes an error that names the file.
+//! The file of a table as a source of checked blocks. Only here does a fault in bytes become an
+//! error that names the file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl BlockSource {
         )
     }
 
-    /// An index block, whose children lie before it.
+    /// Reads an index block, whose children lie before it.
     pub(super) fn read_index(
         &self,
         handle: BlockHandle,
@@ -135,15 +135,15 @@ impl BlockSource {
             .map_err(|fault| self.corruption(handle, fault))
     }
 
-    /// The error for what is wrong inside a block, which may be compressed: the offset is the
-    /// block's, the position within its contents is in the text.
+    /// Returns the error for a fault inside a block, which may be compressed. The offset is the
+    /// block's; the position within its contents is in the text.
     pub(super) fn corruption(&self, handle: BlockHandle, fault: Malformed) -> Error {
         let detail = format!("{} (byte {} of its block)", fault.detail, fault.position);
         Error::corruption(&self.path, handle.offset, detail)
     }
 }
 
-/// Whether a block lies between the header and `limit`.
+/// Returns whether a block lies between the header and `limit`.
 fn is_inside(handle: BlockHandle, limit: u64) -> bool {
     handle.offset >= HEADER_BYTES as u64
         && handle.length_bytes > BLOCK_TRAILER_BYTES as u64

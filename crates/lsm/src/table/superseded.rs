@@ -1,6 +1,6 @@
-//! A table's note of its superseded versions. For each, the same table holds something newer for its key, a version
-//! or a deleted range. Only a snapshot below the newer one can need them. So the note tells when a merge of the table
-//! alone would drop them, and how much that gives.
+//! A table's note of its superseded versions. For each, the same table holds something newer for
+//! its key, a version or a deleted range. Only a snapshot below the newer one can need them. So the
+//! note shows when a merge of the table alone would drop them, and how much that gives.
 
 use crate::coding::{Decoder, put_varint};
 use crate::key::{MAX_STORED_SEQUENCE, SequenceNumber};
@@ -37,7 +37,8 @@ impl Superseded {
         out
     }
 
-    /// Returns the note that fills `bytes`; `None` if it claims more than a table of so many entries and bytes holds.
+    /// Returns the note that fills `bytes`; `None` if it claims more than a table of this many
+    /// entries and bytes holds.
     pub(crate) fn decode(bytes: &[u8], entries: u64, most_bytes: u64) -> Option<Self> {
         let mut decoder = Decoder::new(bytes);
         let superseded = Superseded {

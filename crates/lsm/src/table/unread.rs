@@ -1,5 +1,5 @@
-//! Which block a lookup would have to read, for those who look up many keys and let the device begin
-//! with all of them.
+//! The block that a lookup would have to read, for callers that look up many keys and let the
+//! device begin with all of them.
 
 use super::format::BlockHandle;
 use super::reader::{CursorOptions, TableReader};
@@ -13,7 +13,8 @@ pub struct Unread {
 }
 
 impl TableReader {
-    /// The block that [`TableReader::get`] would read from the file; `None` if it would read none.
+    /// Returns the block that [`TableReader::get`] would read from the file; `None` if it would
+    /// read none.
     pub fn unread_block(
         &self,
         key: &[u8],

@@ -12,7 +12,7 @@ use super::reader::TableReader;
 use crate::Result;
 use crate::key::InternalKey;
 
-/// What a block of a table is for.
+/// The role of a block of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockRole {
     Data,

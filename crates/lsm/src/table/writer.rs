@@ -1,11 +1,11 @@
 //! Writes a table from versions that come in order.
 //!
 //! Where tables are read past the page cache, a block costs a device a read of each page that it
-//! touches: of 4 KiB 54 us, of 8 KiB 64. So there a block ends before the entry that would take it into
-//! one page more, and the next one begins with the next page if little is left of this one, else with
-//! the entry that lies across. Of records of 100 bytes nearly every block is a page, of 1 KB three in
-//! four are read with one page; blocks of 4 KiB wherever they fall take two. Blocks that are
-//! compressed are cut as elsewhere: their length is not known before.
+//! touches. A read of 4 KiB takes 54 us, of 8 KiB 64. So there a block ends before the entry that
+//! would take it into one page more. The next one begins with the next page if little is left of
+//! this one, else with the entry that lies across. Of records of 100 bytes nearly every block is a
+//! page, of 1 KB three in four are read with one page. Blocks of 4 KiB wherever they fall take two.
+//! Blocks that are compressed are cut as elsewhere: their length is not known before.
 
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Whether the block is to end before an entry.
+    /// Returns whether the block is to end before an entry.
     fn ends_before(&self, key: InternalKey<'_>, value: &[u8]) -> bool {
         let block_bytes = self.options.block_bytes;
         self.data.length_bytes() >= block_bytes
@@ -155,7 +155,7 @@ impl<'a> TableWriter<'a> {
             }
     }
 
-    /// See the head of the file.
+    /// Returns whether blocks keep to pages: see the head of the file.
     fn keeps_to_pages(&self) -> bool {
         self.options.direct && self.options.compression == Compression::None
     }
@@ -175,7 +175,7 @@ impl<'a> TableWriter<'a> {
         self.tally.entries == 0 && self.ranges.is_empty()
     }
 
-    /// About what the file's length would be if it were finished now.
+    /// Returns about the length that the file would have if it were finished now.
     pub fn estimated_bytes(&self) -> u64 {
         let filter_bits = self.filter.count() as f64 * self.options.filter.bits_per_key;
         let pending =
@@ -183,8 +183,8 @@ impl<'a> TableWriter<'a> {
         self.output.offset() + pending as u64 + filter_bits as u64 / 8
     }
 
-    /// Writes what is left and syncs the file. The caller makes its name durable by syncing the
-    /// directory. A table without entries is an error; whatever the error, the file is removed.
+    /// Writes the rest and syncs the file. The caller makes its name durable by syncing the
+    /// directory. A table without entries is an error; any error removes the file.
     #[cfg(test)]
     pub(crate) fn finish(self) -> Result<TableProperties> {
         let purpose = self.options.purpose;
@@ -193,13 +193,13 @@ impl<'a> TableWriter<'a> {
         Ok(properties)
     }
 
-    /// Ends the writing and leaves the file as it is: it is somebody else's to remove.
+    /// Ends the writing and leaves the file as it is, for other code to remove.
     pub fn leave(mut self) {
         self.finished = true;
     }
 
-    /// Writes what is left and gives the file to the caller, who syncs or removes it. Whatever the
-    /// error, the file is removed.
+    /// Writes the rest and gives the file to the caller, who syncs or removes it. Any error removes
+    /// the file.
     pub fn finish_unsynced(mut self) -> Result<(TableProperties, Arc<dyn File>)> {
         if self.is_empty() {
             return Err(Error::invalid("a table needs at least one entry"));
@@ -331,19 +331,19 @@ impl Drop for TableWriter<'_> {
     }
 }
 
-/// The file and what is not yet written to it.
+/// The file and the bytes that are not yet written to it.
 struct Output {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
-    /// So many are gathered.
+    /// Bytes that are gathered before a write.
     write_bytes: usize,
     written_bytes: u64,
-    /// Those whose write-back was started.
+    /// Bytes whose write-back was started.
     sent_bytes: u64,
 }
 
 impl Output {
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     fn offset(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
     }
@@ -355,7 +355,7 @@ impl Output {
     }
 
     fn write_if_large(&mut self, purpose: storage::Purpose) -> Result<()> {
-        // At once, however much it is: what is left behind moves to the front.
+        // At once, however much it is: the rest moves to the front.
         let whole_bytes = self.buffer.len() - self.buffer.len() % self.write_bytes;
         if whole_bytes == 0 {
             return Ok(());
@@ -367,10 +367,10 @@ impl Output {
         self.write(self.buffer.len(), purpose)
     }
 
-    /// Writes the first `bytes` of what was gathered.
+    /// Writes the first `bytes` of the gathered ones.
     fn write(&mut self, bytes: usize, purpose: storage::Purpose) -> Result<()> {
         {
-            // The call itself is a stage inside: what is left is waiting.
+            // The call itself is a stage inside: the rest is waiting.
             let _waiting = stage(Stage::WriteRate);
             let first = self.buffer.get(..bytes).unwrap_or(&self.buffer);
             self.file.write_at(first, self.written_bytes, purpose)?;
@@ -379,7 +379,7 @@ impl Output {
         self.buffer.drain(..bytes);
         let unsent_bytes = self.written_bytes - self.sent_bytes;
         if unsent_bytes >= WRITE_BACK_BYTES {
-            // A hint: what it cannot do, the sync does.
+            // A hint: the sync does all that it cannot do.
             let _ = self.file.start_write_back(self.sent_bytes, unsent_bytes);
             self.sent_bytes = self.written_bytes;
         }

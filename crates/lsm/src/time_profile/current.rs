@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use super::{STAGES, Stage};
 
-/// Of so many blocks of a flush or merge one is timed, for each stage, and counts for all.
+/// Of this many blocks of a flush or merge one is timed, for each stage, and counts for all.
 const BLOCKS_ONE_IN: i64 = 8;
 
-/// What a stage took: signed, for a block that counts for others takes their time from the stage
+/// Time of a stage. It is signed: a block that counts for others takes their time from the stage
 /// around it before they have come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
@@ -57,7 +57,8 @@ struct Current {
 }
 
 thread_local! {
-    /// Whether stages are to be noted. Apart from the rest, for it is what most who ask ask for.
+    /// Whether stages are to be noted. It stands apart from the rest, for it is all that most
+    /// callers need.
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     static CURRENT: Current = const {
         Current {
@@ -71,7 +72,7 @@ thread_local! {
     };
 }
 
-/// The thread is in this stage from now on.
+/// Puts the thread into this stage from now on.
 #[inline(always)]
 pub fn at(stage: Stage) {
     if WATCHED.get() {
@@ -79,7 +80,7 @@ pub fn at(stage: Stage) {
     }
 }
 
-/// The thread is in this stage until the value is dropped, and then in the one of before.
+/// Puts the thread into this stage until the value is dropped, and then into the one of before.
 #[inline(always)]
 pub fn stage(stage: Stage) -> Within {
     Within {
@@ -132,7 +133,7 @@ impl Current {
         }
     }
 
-    /// Whether a block is timed that the stage has come to.
+    /// Returns whether a block is timed that the stage has come to.
     fn takes_block(&self, stage: Stage) -> bool {
         let Some(untimed) = self.untimed_blocks.get(stage as usize) else {
             return false;
@@ -143,8 +144,8 @@ impl Current {
         is_taken
     }
 
-    /// A block that took so long counts for all that went by. They are in the time of the stage
-    /// around it, which is noted as a whole later, and are taken from it now.
+    /// Counts a timed block for all that went by. They are in the time of the stage around it,
+    /// which is noted as a whole later, and are taken from it now.
     fn count_block(&self, stage: Stage, nanoseconds: i64) {
         let weight = self.block_weight.get();
         let all = nanoseconds.saturating_mul(weight);
@@ -157,7 +158,7 @@ fn nanoseconds(from: Instant, to: Instant) -> i64 {
     i64::try_from(to.duration_since(from).as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Work on one block, until the value is dropped.
+/// Times work on one block, until the value is dropped.
 #[inline(always)]
 pub fn leaf(stage: Stage) -> Leaf {
     Leaf {
@@ -200,8 +201,8 @@ fn end_block(stage: Stage, began: Instant) {
     CURRENT.with(|current| current.count_block(stage, took));
 }
 
-/// Nothing is noted until the value is dropped: what is done meanwhile is somebody else's, or noted
-/// in another way.
+/// Notes nothing until the value is dropped: the work meanwhile is another operation's, or noted in
+/// another way.
 pub(super) fn aside() -> Aside {
     let was_watched = WATCHED.replace(false);
     if was_watched {
@@ -236,7 +237,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// `one_in` is that of the operation: blocks are many only where every operation is watched.
+    /// Begins a watch. `one_in` is that of the operation: blocks are many only where every
+    /// operation is watched.
     pub(super) fn begin(stage: Stage, one_in: u32) -> Self {
         let block_weight = if one_in == 1 { BLOCKS_ONE_IN } else { 1 };
         CURRENT.with(|current| {
@@ -251,7 +253,7 @@ impl Watch {
         })
     }
 
-    /// What the operation took.
+    /// Ends the watch; returns the time by stages.
     pub(super) fn end(&mut self) -> Stages {
         CURRENT.with(|current| {
             current.close(Instant::now());

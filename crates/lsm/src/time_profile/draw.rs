@@ -1,25 +1,25 @@
 //! Which operations are timed, and which are watched stage by stage.
 //!
-//! A thread counts its operations in windows and takes one of each window, at a place that it draws.
-//! So each operation is taken with the same probability, no rhythm of the caller's hides from it,
-//! and threads that live for a few operations count as others do; and an operation that is not taken
-//! costs a decrement.
+//! A thread counts its operations in windows and takes one of each window, at a place that it
+//! draws. So each operation is taken with the same probability, and no rhythm of the caller's hides
+//! from it. Threads that live for a few operations count as others do. An operation that is not
+//! taken costs a decrement.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Operations in a window.
 const WINDOW: u32 = 28;
-/// Of so many that were taken one is watched; the others are timed as a whole, undisturbed.
+/// Of this many that were taken one is watched; the others are timed as a whole, undisturbed.
 const WATCHED_OF_TAKEN: u32 = 8;
-/// Of so many operations one is timed.
+/// Of this many operations one is timed.
 pub const TIMED_ONE_IN: u32 = WINDOW * WATCHED_OF_TAKEN / (WATCHED_OF_TAKEN - 1);
-/// Of so many operations one is watched.
+/// Of this many operations one is watched.
 pub(super) const WATCHED_ONE_IN: u32 = WINDOW * WATCHED_OF_TAKEN;
 
 const _: () = assert!(TIMED_ONE_IN * (WATCHED_OF_TAKEN - 1) == WATCHED_ONE_IN);
 
-/// What becomes of an operation.
+/// The treatment of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
     Nothing,
@@ -73,7 +73,7 @@ impl Draws {
         }
     }
 
-    /// A number below `limit`, by xorshift.
+    /// Draws a number below `limit`, by xorshift.
     fn random(&self, limit: u32) -> u32 {
         static THREADS: AtomicU32 = AtomicU32::new(0);
         let mut drawn = self.state.get();
@@ -96,7 +96,7 @@ impl Draws {
 mod tests {
     use super::*;
 
-    /// How many of so many operations were timed and watched.
+    /// Counts how many of `operations` operations were timed and watched.
     fn count(operations: u32) -> (usize, usize) {
         let drawn: Vec<Drawn> = (0..operations).map(|_| draw()).collect();
         let of = |wanted| drawn.iter().filter(|drawn| **drawn == wanted).count();

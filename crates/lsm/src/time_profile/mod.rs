@@ -1,22 +1,24 @@
 //! Where the time of operations goes: a few of them are watched stage by stage.
 //!
-//! An operation that is watched reads the clock where one stage ends and the next begins. Which are
-//! watched is drawn at random ([`draw()`]), so that their sums stand for all. The code of a stage does
-//! not know whether it is watched: it names itself, which is a test of a flag of the thread's, and
-//! it may do so at any depth without being handed anything. Stages exclude one another: the time of
-//! one that is inside another is its own alone, and together they are all of the operation.
+//! A watched operation reads the clock where one stage ends and the next begins. A random draw
+//! chooses the operations to watch ([`draw()`]), so that their sums stand for all. The code of a
+//! stage does not know whether it is watched. It names itself, which is a test of a flag of the
+//! thread's, and it may do so at any depth without being handed anything. Stages exclude one
+//! another. The time of a stage inside another is its own alone, and together they are all of the
+//! operation.
 //!
-//! There are three ways to name a stage, by what it costs:
+//! There are three ways to name a stage, by their costs:
 //!
 //! 1. [`at`]: from here on, until the next one is named. For the steps of a path.
-//! 2. [`stage`]: until the value it returns is dropped; then the one before goes on. For what is
-//!    inside others, and may itself hold others: system calls, above all.
+//! 2. [`stage`]: until the value it returns is dropped; then the one before goes on. For stages
+//!    inside others that may hold others themselves: system calls, above all.
 //! 3. [`leaf`]: work on one block, which names no stage inside. Flushes and merges are watched
 //!    always, since there are few; of their blocks some are, and count for the others.
 //!
-//! What is rare and long, a writer's sleep or sync, is not left to the draw: [`TimeProfiler::exact`].
+//! Rare and long stages, a writer's sleep or sync, are not left to the draw:
+//! [`TimeProfiler::exact`].
 //!
-//! Nothing here knows what is done in a stage, and everything above may use it.
+//! Nothing here knows the work of a stage, and everything above may use it.
 
 mod current;
 pub mod draw;
@@ -30,7 +32,7 @@ pub use report::{PathProfile, StageProfile, TimeProfile};
 pub use storage::TimedStorage;
 pub use sums::{TimeProfiler, Watched};
 
-/// What is watched, as a whole.
+/// An operation that is watched, as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     Write,
@@ -64,7 +66,7 @@ impl Path {
         }
     }
 
-    /// Of so many operations one is watched, on average.
+    /// Returns the number of operations of which one is watched, on average.
     const fn one_in(self) -> u32 {
         match self {
             Path::Write | Path::Get | Path::Seek | Path::Step => draw::WATCHED_ONE_IN,
@@ -101,14 +103,14 @@ stages! {
     Queue = "commit queue",
     /// The slowdown's sleeps, waiting for compaction, waiting for an arena.
     HeldBack = "held back",
-    /// What the leader checks and decides before it writes.
+    /// The leader's checks and decisions before it writes.
     Admission = "checks and room",
     /// The frame's copy and its checksum; with a mapped arena also the faults of its pages.
     ArenaCopy = "copy into arena",
     Persist = "persist",
     Insert = "index insert",
     Forward = "forward to read buffer",
-    /// Asking it, and offering it what was found.
+    /// Asking it, and offering it the found versions.
     ReadBuffer = "read buffer",
     MemTables = "MemTables",
     ValueCopy = "copy of value",
@@ -121,13 +123,13 @@ stages! {
     Iteration = "iteration",
     ArenaChecksums = "arena checksums",
     Sort = "sorting the index",
-    /// Decoding entries, choosing what stays, making blocks of it.
+    /// Decoding entries, choosing those that stay, making blocks of them.
     Merging = "merging",
     FilterBuild = "building filters",
     Decompression = "decompression",
     Compression = "compression",
     Checksum = "block checksum",
-    /// Finding out what a checked block holds.
+    /// Finding out the contents of a checked block.
     Decode = "block decode",
     /// Of merges, for the limit on background writes.
     WriteRate = "waiting for write rate",
@@ -135,7 +137,7 @@ stages! {
     WriteCall = "system call: write",
     SyncCall = "system call: sync",
     OtherCall = "system call: other",
-    /// Edits of the manifest, the readers' new view, what is given back.
+    /// Edits of the manifest, the readers' new view, resources given back.
     Install = "installing",
 }
 

@@ -1,4 +1,4 @@
-//! What is told of where time went.
+//! The report of where time went.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::serial;
 use crate::things::things;
 
-/// Where the time of operations went since the store was opened, by stages: of some operations,
-/// drawn at random, each stage was timed. Times are those of all threads together.
+/// Where the time of operations went since the store was opened, by stages. A random draw chose
+/// some operations, and each of their stages was timed. Times are those of all threads together.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -39,13 +39,13 @@ pub struct TimeProfile {
 pub struct PathProfile {
     /// Its name.
     pub path: String,
-    /// Of so many operations one was watched, on average.
+    /// Of this many operations one was watched, on average.
     pub one_in: u32,
     /// How many were watched.
     pub watched: u64,
     /// How many there were, estimated by that. Where `one_in` is 1 it is exact.
     pub operations: u64,
-    /// What all of them took, estimated: the sum of the stages.
+    /// Time of all of them, estimated: the sum of the stages.
     #[serde(rename = "seconds", with = "serial::seconds")]
     pub time: Duration,
     /// Stages that took time, in the order in which an operation comes to them, about. The time of
@@ -60,7 +60,7 @@ pub struct PathProfile {
 pub struct StageProfile {
     /// Its name.
     pub stage: String,
-    /// What it took in all operations, watched or not, estimated; `held back` and `persist` of
+    /// Time of the stage in all operations, watched or not, estimated; `held back` and `persist` of
     /// writes are measured each time.
     #[serde(rename = "seconds", with = "serial::seconds")]
     pub time: Duration,
@@ -69,12 +69,12 @@ pub struct StageProfile {
 }
 
 impl TimeProfile {
-    /// The operations of one kind, by the name of [`PathProfile::path`].
+    /// Returns the operations of one kind, by the name of [`PathProfile::path`].
     pub fn path(&self, name: &str) -> Option<&PathProfile> {
         self.paths.iter().find(|path| path.path == name)
     }
 
-    /// What came after `earlier`, a profile of the same opening.
+    /// Returns the times and counts after `earlier`, a profile of the same opening.
     #[must_use]
     pub fn since(&self, earlier: &TimeProfile) -> TimeProfile {
         let since = |path: &PathProfile| match earlier.path(&path.path) {
@@ -88,13 +88,13 @@ impl TimeProfile {
 }
 
 impl PathProfile {
-    /// The time of a stage, by the name of [`StageProfile::stage`]; zero if it took none.
+    /// Returns the time of a stage, by the name of [`StageProfile::stage`]; zero if it took none.
     pub fn time_of(&self, stage: &str) -> Duration {
         let found = self.stages.iter().find(|known| known.stage == stage);
         found.map_or(Duration::ZERO, |stage| stage.time)
     }
 
-    /// What one operation took, on average.
+    /// Returns the time of one operation, on average.
     pub fn mean(&self) -> Duration {
         let mean = self.time.as_secs_f64() / self.operations.max(1) as f64;
         Duration::try_from_secs_f64(mean).unwrap_or_default()
@@ -169,7 +169,7 @@ impl fmt::Display for PathProfile {
     }
 }
 
-/// In the unit that leaves one to three digits before the point.
+/// Shows a time in the unit that leaves one to three digits before the point.
 fn shown(time: Duration) -> String {
     let nanoseconds = time.as_nanos() as f64;
     let (unit, name) = match nanoseconds {

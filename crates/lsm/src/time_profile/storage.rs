@@ -12,7 +12,7 @@ use terrace_storage::{
 use super::current::Within;
 use super::{Stage, stage};
 
-/// A storage whose calls are stages. The innermost layer: what others wait for is not its time.
+/// A storage whose calls are stages. The innermost layer: waits of outer layers are not its time.
 #[derive(Debug)]
 pub struct TimedStorage(pub Arc<dyn Storage>);
 

@@ -9,8 +9,8 @@ use super::report::{PathProfile, StageProfile, TimeProfile};
 use super::{Path, STAGES, Stage};
 use crate::made_once::MadeOnce;
 
-/// Shuttle's threads share those of the system, whose watch would be everybody's. Time stands still
-/// there, too.
+/// Shuttle's threads share those of the system, whose watch would be that of all of them. Time
+/// stands still there, too.
 const IS_ON: bool = !cfg!(feature = "shuttle");
 
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ struct PathSums {
     stages: [StageSums; STAGES],
 }
 
-/// What is known of where time went, since the store was opened. Few operations touch it, so those
-/// of all threads do.
+/// Sums of where time went, since the store was opened. Few operations touch it, so those of all
+/// threads do.
 #[derive(Debug)]
 pub struct TimeProfiler {
     paths: [PathSums; Path::ALL.len()],
@@ -67,8 +67,8 @@ impl TimeProfiler {
         }
     }
 
-    /// A stage that is rare and long, and therefore timed whether or not its operation is watched.
-    /// What happens inside it is part of it.
+    /// Times a stage that is rare and long, whether or not its operation is watched. Everything
+    /// inside it is part of it.
     pub fn exact(&self, path: Path, stage: Stage) -> Exact<'_> {
         let sums = self
             .of(path)
@@ -83,7 +83,7 @@ impl TimeProfiler {
         self.paths.get(path as usize)
     }
 
-    /// What is known now.
+    /// Returns the profile up to now.
     pub fn profile(&self) -> TimeProfile {
         let paths = Path::ALL.iter().zip(&self.paths);
         TimeProfile {
@@ -130,7 +130,8 @@ impl PathSums {
 }
 
 impl StageSums {
-    /// Of all operations, when one in so many was watched: without what the clock took.
+    /// Returns the time of all operations, when one in `one_in` was watched, without the time of
+    /// the clock.
     fn time(&self, one_in: u32) -> Duration {
         let clock = self.readings.load(Ordering::Relaxed) as f64 * reading_nanoseconds();
         let watched = self.nanoseconds.load(Ordering::Relaxed) as f64 - clock;
@@ -177,9 +178,9 @@ impl Drop for Exact<'_> {
     }
 }
 
-/// What it takes to end a stage and begin the next one: some 30 ns, as much as a short stage.
-/// Measured once, in a moment of the caller's: the least of several averages, for what else the
-/// processor does makes it longer and never shorter.
+/// Returns the time to end a stage and begin the next one: some 30 ns, as much as a short stage.
+/// Measured once, in a moment of the caller's. It is the least of several averages, for other work
+/// of the processor makes it longer and never shorter.
 fn reading_nanoseconds() -> f64 {
     const ROUNDS: usize = 20;
     const READINGS: usize = 50;

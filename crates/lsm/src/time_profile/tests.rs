@@ -97,7 +97,7 @@ fn an_exact_stage_is_timed_each_time_and_counts_once() {
         {
             let _watched = profiler.watch(Path::Write, Stage::Admission);
             let _sleep = profiler.exact(Path::Write, Stage::HeldBack);
-            // What is inside it is part of it.
+            // Everything inside it is part of it.
             let _call = stage(Stage::SyncCall);
             sleep(10 * MILLISECOND);
         }
@@ -137,7 +137,7 @@ fn an_operation_inside_another_is_its_own() {
             outer.path("flush").unwrap().time_of("sorting the index"),
             10,
         );
-        // The wait is the writer's, whatever is done in it.
+        // The wait is the writer's, with all work in it.
         assert_about(outer.path("write").unwrap().time, 30);
         let merge = inner.path("merge").unwrap();
         assert_eq!(merge.operations, 1);
@@ -224,8 +224,8 @@ fn threads_are_watched_side_by_side() {
     });
 }
 
-/// What the clock takes is taken off: a stage in which nothing is done takes next to nothing. The least
-/// of some turns counts: who takes the processor away in the middle of one only adds to it.
+/// The clock's own time is taken off: a stage without work takes next to nothing. The least of some
+/// turns counts: a process that takes the processor away in the middle of one only adds to it.
 #[test]
 fn an_empty_stage_is_short() {
     let turn = || {

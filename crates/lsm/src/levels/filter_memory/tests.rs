@@ -34,7 +34,8 @@ fn memory_bits(parts: &[Part], bits: &[f64]) -> f64 {
         .sum()
 }
 
-/// Every division in steps of a bit that has the last part take what the others leave.
+/// Returns the least sum of chances of all divisions in steps of a bit; the last part takes the
+/// bits that the others leave.
 fn best_on_a_grid(parts: &[Part], bits_per_key: f64) -> f64 {
     let (last, others) = parts.split_last().unwrap();
     let entries: u64 = parts.iter().map(|part| part.entries).sum();
@@ -81,8 +82,8 @@ proptest! {
     }
 }
 
-/// Of measures `entries of levels; place`: `2x300 0 1x5000; 1` is two sub-levels of 300 thousand
-/// entries in level 0 and one of 5 million in level 2, and a table that is written to level 1.
+/// Answers for `measures`: `entries of levels; place`. `2x300 0 1x5000; 1`: two sub-levels of 300
+/// thousand entries in level 0, one of 5 million in level 2. The table is written to level 1.
 fn answer(measures: &str) -> String {
     let (sub_levels, place) = measures.split_once("; ").unwrap();
     let mut parts = Vec::new();

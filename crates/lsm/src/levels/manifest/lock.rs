@@ -20,7 +20,7 @@ pub struct Locked {
 }
 
 /// Opens and locks the manifest that `CURRENT` names. Another owner may make it name another one
-/// meanwhile: then its lock is not this one, and all begins anew.
+/// meanwhile: then its lock is not this one, and all begins again.
 ///
 /// # Errors
 /// [`Error::Busy`] if another owner or reader has it locked; [`Error::NoStore`] if there is none.

@@ -24,7 +24,7 @@ fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
     Table::new(meta, obsolete)
 }
 
-/// What a version does: it lists tables, and readers share it.
+/// The part of a version in this test: it lists tables, and readers share it.
 type Listing = Arc<Vec<Table>>;
 
 #[test]

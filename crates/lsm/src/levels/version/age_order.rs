@@ -1,4 +1,4 @@
-//! What an edit does to the order of ages, judged from bounds and ages alone.
+//! The effect of an edit on the order of ages, judged from bounds and ages alone.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ pub(super) struct Shift {
 }
 
 impl Shift {
-    /// A whole table, merged (`to_age` is `None`) or moved.
+    /// Returns the shift of a whole table, merged (`to_age` is `None`) or moved.
     pub(super) fn of_table(table: &Table, from_age: u64, to_age: Option<u64>) -> Shift {
         Shift {
             number: table.number,
@@ -25,7 +25,8 @@ impl Shift {
         }
     }
 
-    /// What a table loses when its bounds shrink: a piece at the front, one at the back, or both.
+    /// Returns the keys that a table loses when its bounds shrink: a piece at the front, one at the
+    /// back, or both.
     pub(super) fn of_slices(
         table: &Table,
         kept: &KeyRange,
@@ -57,9 +58,9 @@ impl Shift {
     }
 }
 
-/// Checks that new tables are younger than what they overlap, that merged ones hold no other keys
-/// than were merged, and that nothing passes a table that stays outside. A flush may merge tables with
-/// its new writes: then its outputs are younger than all overlapping tables that stay listed.
+/// Checks that new tables are younger than those they overlap. Merged tables hold only keys that
+/// were merged, and nothing passes a table that stays outside. A flush may merge tables with its
+/// new writes: then its outputs are younger than all overlapping tables that stay listed.
 pub(super) fn check_age_order(
     before: &KeyspaceLevels,
     after: &KeyspaceLevels,
@@ -115,9 +116,9 @@ fn check_new(
     Ok(())
 }
 
-/// No keys pass a table that overlaps them and stays outside: what was younger than it stays
-/// younger, what was older stays older. So a merge of sub-levels 3 and 1 without an overlapping 2
-/// is refused, whichever place its output takes.
+/// Checks that no keys pass a table that overlaps them and stays outside: younger keys stay
+/// younger, older ones stay older. So a merge of sub-levels 3 and 1 without an overlapping 2 is
+/// refused, whichever place its output takes.
 fn check_passing(
     before: &KeyspaceLevels,
     after: &KeyspaceLevels,

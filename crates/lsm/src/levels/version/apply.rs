@@ -14,7 +14,7 @@ use crate::levels::edit::{
 use crate::levels::table_meta::Table;
 
 impl Version {
-    /// The version after an edit. This one stays as it is.
+    /// Returns the version after an edit. This one stays as it is.
     ///
     /// # Errors
     /// The edit names a table that is not there, adds one twice, or breaks the order of ages.
@@ -43,7 +43,7 @@ impl Version {
 /// A version being made.
 struct Change {
     next: Version,
-    /// What changes its age, by keyspace.
+    /// The keys that change their age, by keyspace.
     shifts: BTreeMap<KeyspaceId, Vec<Shift>>,
 }
 
@@ -113,7 +113,7 @@ impl Change {
             .put(place, table.into())
     }
 
-    /// All are taken before any is put down, so that tables may trade places.
+    /// Moves tables. All are taken before any is put down, so that tables may trade places.
     fn move_tables(&mut self, moved: &[TableMoved]) -> Result<(), StructureError> {
         let mut taken = Vec::with_capacity(moved.len());
         for moved in moved {
@@ -244,7 +244,7 @@ impl KeyspaceLevels {
 }
 
 impl Level {
-    /// The sub-level at a place, made if there is none yet.
+    /// Returns the sub-level at a place; makes it if there is none yet.
     fn sub_level_mut(&mut self, place: Place) -> Result<&mut SubLevel, StructureError> {
         let at = self.sub_levels.partition_point(|s| s.age > place.age);
         match self.sub_levels.get(at) {

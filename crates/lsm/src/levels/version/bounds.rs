@@ -26,12 +26,12 @@ impl FlatBounds {
         }
     }
 
-    /// The positions of the tables that hold range tombstones.
+    /// Returns the positions of the tables that hold range tombstones.
     pub(super) fn with_ranges(&self) -> &[u32] {
         &self.with_ranges
     }
 
-    /// The position of the first table that does not end before `key`.
+    /// Returns the position of the first table that does not end before `key`.
     pub(super) fn not_ending_before(&self, tables: &[Arc<Table>], key: &[u8]) -> usize {
         let bounds = |at: usize| tables.get(at).map(|table| &table.bounds);
         self.largest.partition_point(key, |at| {
@@ -39,7 +39,7 @@ impl FlatBounds {
         })
     }
 
-    /// The one table whose bounds hold `key`.
+    /// Returns the one table whose bounds hold `key`.
     pub(super) fn table_for_key<'a>(
         &self,
         tables: &'a [Arc<Table>],

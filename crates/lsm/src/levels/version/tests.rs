@@ -10,7 +10,7 @@ use crate::levels::testing::{
     added, flush_place, levels, moved, new_state, removed, replace, sub_level_place, version,
 };
 
-/// Three overlapping flushes over two disjoint tables of level 1.
+/// Returns three overlapping flushes over two disjoint tables of level 1.
 fn stacked() -> Version {
     version(vec![
         added(flush_place(1), 1, "a", "z"),
@@ -480,7 +480,7 @@ proptest! {
     }
 }
 
-/// What was made for lookups in one version must not be asked in the next.
+/// Bounds that were made for lookups in one version must not serve the next.
 #[test]
 fn lookups_find_tables_that_came_and_miss_those_that_went() {
     let tables = [(1, "b", "d"), (2, "f", "h"), (3, "m", "p"), (4, "r", "r")];

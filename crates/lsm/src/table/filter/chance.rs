@@ -7,7 +7,8 @@ use super::FilterKind;
 use super::fuse::Shape;
 
 impl FilterKind {
-    /// The chance that a filter of a table with so many keys admits one that is not among them.
+    /// Returns the chance that a filter of a table with `keys` keys admits one that is not among
+    /// them.
     pub(crate) fn chance(self, bits_per_key: f64, keys: usize) -> f64 {
         match self {
             FilterKind::SplitBlock => split_block(bits_per_key),
@@ -19,9 +20,9 @@ impl FilterKind {
     }
 }
 
-/// The keys of a block are Poisson-distributed; each sets one of 32 bits in each of eight words. That
-/// blocks differ costs most where there are many bits: at 20 a key they err four times as often as a
-/// Bloom filter without blocks.
+/// Returns the chance of split blocks. The keys of a block are Poisson-distributed; each sets one
+/// of 32 bits in each of eight words. Blocks differ, which costs most where there are many bits. At
+/// 20 a key they err four times as often as a Bloom filter without blocks.
 fn split_block(bits_per_key: f64) -> f64 {
     if bits_per_key <= 0.0 {
         return 1.0;

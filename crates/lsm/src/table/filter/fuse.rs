@@ -2,8 +2,8 @@
 //! fingerprints of any width.
 //!
 //! A key has a slot in each of four consecutive segments, and the fingerprints in them XOR to the
-//! key's own; a key that was not added passes by chance, once in 2 to the power of the width. About
-//! 1.08 slots a key are enough where there are many keys, so that 10 bits a key are wrong once in 600
+//! key's own. A key that was not added passes by chance, once in 2 to the power of the width. About
+//! 1.08 slots a key are enough where there are many keys. So 10 bits a key are wrong once in 600
 //! where a split-block Bloom filter is once in 80. A probe touches four cache lines, at once.
 //!
 //! The slots of the first segments are one bit wider than the others: the chance follows the memory
@@ -15,8 +15,8 @@ const ARITY: usize = 4;
 pub(super) const MOST_WIDTH: u32 = 32;
 /// The longest segment, as a power of two; the hash has as many bits for each.
 const MOST_SEGMENT_BITS: u32 = 18;
-/// What says how to read the slots. It stands behind them, so that eight bytes can be read from
-/// wherever one begins.
+/// Bytes of the frame, which says how to read the slots. It stands behind them, so that eight bytes
+/// can be read from wherever one begins.
 const FRAME_BYTES: usize = 20;
 
 /// Where the slots of keys are.
@@ -29,7 +29,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That for so many keys, by the formulas of the publication.
+    /// Returns the shape for `keys` keys, by the formulas of the publication.
     pub(super) fn of(keys: usize) -> Self {
         let logarithm = (keys.max(2) as f64).ln();
         let segment_bits = (logarithm / 2.91f64.ln() + 0.5).floor();
@@ -48,7 +48,7 @@ impl Shape {
         self.slots_from(self.starts)
     }
 
-    /// The slots of the keys whose first slot is in one of the first `starts` segments.
+    /// Returns the slots of the keys whose first slot is in one of the first `starts` segments.
     fn slots_from(&self, starts: u32) -> u64 {
         match starts {
             0 => 0,
@@ -60,12 +60,12 @@ impl Shape {
         self.starts
     }
 
-    /// The segment of the first slot of a mixed hash.
+    /// Returns the segment of the first slot of a mixed hash.
     pub(super) fn start(&self, mixed: u64) -> usize {
         ((u128::from(mixed) * u128::from(self.starts)) >> 64) as usize
     }
 
-    /// The slots of a mixed hash, the one in the first segment first.
+    /// Returns the slots of a mixed hash, the one in the first segment first.
     #[inline]
     pub(super) fn positions(&self, mixed: u64) -> [usize; ARITY] {
         let firsts = u64::from(self.starts) << self.segment_bits;
@@ -81,14 +81,15 @@ impl Shape {
     }
 }
 
-/// The hash that slots and fingerprint are taken from. Another seed gives other slots to all keys.
+/// Returns the hash that slots and fingerprint are taken from. Another seed gives other slots to
+/// all keys.
 #[inline]
 pub(super) fn mix(hash: u64, seed: u64) -> u64 {
     let product = (hash ^ seed).wrapping_mul(0xff51_afd7_ed55_8ccd);
     product ^ product >> 32
 }
 
-/// [`MOST_WIDTH`] bits, of which the lowest count.
+/// Returns [`MOST_WIDTH`] bits, of which the lowest count.
 #[inline]
 pub(super) fn fingerprint(mixed: u64) -> u64 {
     mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
@@ -99,12 +100,12 @@ pub(super) fn fingerprint(mixed: u64) -> u64 {
 pub(super) struct Widths {
     /// Bits of most slots' fingerprints; the first slots have one more.
     narrow: u32,
-    /// The keys whose first slot is in one of so many segments have all four wide.
+    /// Number of first segments; keys whose first slot is in one of them have all four wide.
     wide_starts: u32,
 }
 
 impl Widths {
-    /// The widest that so many bits in all have room for; `None` if not even one bit a slot.
+    /// Returns the widest that `bits` bits in all have room for; `None` if not even one bit a slot.
     pub(super) fn of(shape: Shape, bits: f64) -> Option<Self> {
         let slots = shape.slots();
         let bits = (bits as u64).min(slots.saturating_mul(u64::from(MOST_WIDTH)));
@@ -117,7 +118,7 @@ impl Widths {
         })
     }
 
-    /// The chance that a key which was not added passes.
+    /// Returns the chance that a key which was not added passes.
     pub(super) fn chance(&self, shape: Shape) -> f64 {
         let wide = f64::from(self.wide_starts) / f64::from(shape.starts);
         (1.0 - wide / 2.0) * (-f64::from(self.narrow)).exp2()
@@ -135,7 +136,7 @@ pub(in crate::table) struct Fuse {
 }
 
 impl Fuse {
-    /// `None` if the frame is not one, or the length not what it says.
+    /// Reads a filter; `None` if the frame is not one, or the length is not as it says.
     pub(super) fn new(contents: Vec<u8>) -> Option<Self> {
         let (packed, frame) = contents.split_last_chunk::<FRAME_BYTES>()?;
         let (seed, rest) = frame.split_first_chunk::<8>()?;
@@ -197,7 +198,8 @@ fn packed_bytes(shape: Shape, widths: Widths) -> u64 {
     (narrow_bits + shape.slots_from(widths.wide_starts)).div_ceil(8)
 }
 
-/// The contents of a filter whose slots hold these fingerprints, of which the lowest bits count.
+/// Returns the contents of a filter whose slots hold these fingerprints, of which the lowest bits
+/// count.
 pub(super) fn pack(slots: &[u64], shape: Shape, widths: Widths, seed: u64) -> Vec<u8> {
     let mut contents = Vec::with_capacity(packed_bytes(shape, widths) as usize + FRAME_BYTES);
     let wide_slots = shape.slots_from(widths.wide_starts) as usize;

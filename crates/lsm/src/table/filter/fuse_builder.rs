@@ -1,17 +1,18 @@
 //! Finds the fingerprints of a binary fuse filter.
 //!
-//! A slot that only one key has left is that key's to set; the key is taken away, which may leave
-//! other slots with one key. Where that takes all keys away, the slots are set in the opposite order,
-//! each when all others of its key are set. For a few seeds in a hundred it does not, of few keys;
-//! then another one is tried. It costs some 35 to 50 ns a key, and 18 bytes of memory while it lasts.
+//! A slot that only one key has left is that key's to set. The key is taken away, which may leave
+//! other slots with one key. Where that takes all keys away, the slots are set in the opposite
+//! order, each when all others of its key are set. For a few seeds in a hundred it does not, of few
+//! keys; then another one is tried. It costs some 35 to 50 ns a key, and 18 bytes of memory while
+//! it lasts.
 
 use super::fuse::{Shape, Widths, fingerprint, mix, pack};
 
-/// Where none of so many seeds serves, the table has a filter of another kind.
+/// Where no seed of this many serves, the table has a filter of another kind.
 pub(super) const MOST_ATTEMPTS: u64 = 16;
 
-/// The contents of a filter of that many bits a key at most. `None` if it would err more often than
-/// `most_chance`, or if none of `attempts` seeds serves.
+/// Builds the contents of a filter of that many bits a key at most. `None` if it would err more
+/// often than `most_chance`, or if none of `attempts` seeds serves.
 pub(super) fn build<H>(
     hashes: impl Fn() -> H,
     count: usize,
@@ -40,7 +41,7 @@ where
         if let Some(slots) = slots {
             return Some(pack(&slots, shape, widths, seed));
         }
-        // Two keys with one hash leave no slot to either, whatever the seed.
+        // Two keys with one hash leave no slot to either, with any seed.
         distinct.get_or_insert_with(|| {
             let mut sorted: Vec<u64> = hashes().collect();
             sorted.sort_unstable();
@@ -51,7 +52,7 @@ where
     None
 }
 
-/// What each slot holds, in the lowest bits; `None` if the seed does not serve.
+/// Returns the fingerprint of each slot, in the lowest bits; `None` if the seed does not serve.
 fn fingerprints(
     hashes: impl Iterator<Item = u64> + Clone,
     count: usize,
@@ -88,7 +89,7 @@ fn fingerprints(
     Some(sums)
 }
 
-/// The keys in the order of their first segments: all that is done with neighbours then touches memory
+/// Returns the keys in the order of their first segments: work with neighbours then touches memory
 /// that is still in the cache.
 fn by_segment(
     keys: impl Iterator<Item = u64> + Clone,
@@ -115,7 +116,7 @@ fn by_segment(
 /// Puts in the place of the keys the slots that are their own, in the order in which keys can be taken
 /// away.
 ///
-/// What follows from a slot is done at once: it lies beside it.
+/// Work that follows from a slot is done at once: it lies beside it.
 fn take_away(left: &mut [u8], sums: &mut [u64], keys: &mut [u64], shape: Shape) -> Option<()> {
     let mut order = keys.iter_mut();
     let mut single = Vec::new();

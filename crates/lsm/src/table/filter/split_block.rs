@@ -1,7 +1,7 @@
 //! The split-block Bloom filter that Apache Parquet specifies.
 //!
-//! A key sets one bit in each of the eight 32-bit words of one 32-byte block, so that a probe
-//! touches a single cache line, and to add a key costs 4 ns.
+//! A key sets one bit in each of the eight 32-bit words of one 32-byte block. So a probe touches a
+//! single cache line, and to add a key costs 4 ns.
 
 use crate::debug_expect::DebugExpect;
 
@@ -30,7 +30,7 @@ fn masks(hash: u64) -> impl Iterator<Item = u32> {
         .map(move |salt| 1 << (low.wrapping_mul(salt) >> 27))
 }
 
-/// The contents of a filter of that many bits in all, rounded up to whole blocks.
+/// Builds the contents of a filter of that many bits in all, rounded up to whole blocks.
 pub(super) fn build(hashes: impl Iterator<Item = u64>, bits: f64) -> Vec<u8> {
     let blocks = (bits / (BLOCK_BYTES * 8) as f64).ceil().max(1.0) as usize;
     let mut contents = vec![0; blocks * BLOCK_BYTES];
@@ -54,7 +54,7 @@ pub(in crate::table) struct SplitBlock {
 }
 
 impl SplitBlock {
-    /// `None` unless the length is that of one or more blocks.
+    /// Reads a filter; `None` unless the length is that of one or more blocks.
     pub(super) fn new(contents: &[u8]) -> Option<Self> {
         let (blocks, rest) = contents.as_chunks::<BLOCK_BYTES>();
         if blocks.is_empty() || !rest.is_empty() {

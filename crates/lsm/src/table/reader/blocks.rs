@@ -1,5 +1,5 @@
-//! Where the blocks of an open table come from: partitions of the index that are pinned, the cache, the
-//! file; and what of them is kept.
+//! The sources of an open table's blocks: pinned partitions of the index, the cache, the file; and
+//! the blocks that are kept.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -14,8 +14,8 @@ use crate::table::resident_blocks::{BlockPlace, ResidentBlocks, is_cache_asked};
 use crate::{Error, Result};
 
 impl TableReader {
-    /// The partition at a position of the top index, `None` past the last: pinned, from the cache
-    /// or from the file.
+    /// Returns the partition at a position of the top index, `None` past the last: pinned, from the
+    /// cache or from the file.
     pub(in crate::table) fn partition(
         &self,
         at: usize,
@@ -83,7 +83,7 @@ impl TableReader {
         true
     }
 
-    /// The data block at a place, from memory or from the file.
+    /// Returns the data block at a place, from memory or from the file.
     pub(super) fn block(
         &self,
         place: &BlockPlace<'_>,
@@ -100,7 +100,7 @@ impl TableReader {
         }
     }
 
-    /// The data block at a place, if it is in memory.
+    /// Returns the data block at a place, if it is in memory.
     #[inline]
     pub(in crate::table) fn cached(
         &self,
@@ -154,8 +154,8 @@ impl TableReader {
     /// Fills the place with a block that the cache holds.
     fn seat(&self, place: &BlockPlace<'_>, block: &Arc<Block>) {
         place.fill(block);
-        // The cache may have let it go just before, or have it anew and seated elsewhere: then nobody
-        // else empties the place.
+        // The cache may have dropped it just before, or have it again and seated elsewhere: then
+        // nothing else empties the place.
         if !self.cache.empties(self.number, place, block) {
             place.empty();
         }

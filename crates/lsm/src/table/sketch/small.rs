@@ -1,9 +1,9 @@
-//! A sketch folded to a kibibyte: what is kept of every table in memory, to count the keys of some of
-//! them again and again without reading their files.
+//! A sketch folded to a kibibyte, which is kept of every table in memory. It counts the keys of
+//! some tables again and again without reading their files.
 //!
-//! 2^10 registers count to 3.2 % (one standard deviation). Of 16 registers of the large sketch, which differ
-//! in the last four bits of their index, one is made: these bits are the first of its rank. So it is the very
-//! sketch that the keys would have made.
+//! 2^10 registers count to 3.2 % (one standard deviation). One register is made of 16 of the large
+//! sketch, which differ in the last four bits of their index. These bits are the first of its rank.
+//! So it is the very sketch that the keys would have made.
 
 use super::{HIGHEST_RANK as HIGHEST_LARGE, INDEX_BITS as LARGE_INDEX_BITS, Sketch, estimate};
 
@@ -45,7 +45,7 @@ impl From<&Sketch> for SmallSketch {
 }
 
 impl SmallSketch {
-    /// Counts what the other has counted, too.
+    /// Counts the keys of the other, too.
     pub fn unite(&mut self, other: &SmallSketch) {
         for (register, other) in self.registers.iter_mut().zip(&other.registers) {
             *register = (*register).max(*other);
@@ -56,7 +56,7 @@ impl SmallSketch {
         self.registers.len() as u64
     }
 
-    /// About how many different keys were counted.
+    /// Returns about how many different keys were counted.
     pub fn estimate(&self) -> f64 {
         let mut with_rank = [0u32; HIGHEST_RANK as usize + 1];
         for &rank in &self.registers {

@@ -113,8 +113,8 @@ fn a_cursor_that_walks_in_order_reads_many_blocks_at_once() {
     assert_eq!(reads(), before);
 }
 
-/// Where each block waits for the device, the second one brings what follows; where cursors usually go
-/// on so far, the first one does.
+/// Where each block waits for the device, the second one brings the blocks that follow. Where
+/// cursors usually go on so far, the first one does.
 #[test]
 fn a_cursor_past_the_page_cache_reads_ahead_what_others_needed() {
     let reads_of_three_blocks = |direct: bool| {
@@ -148,7 +148,7 @@ fn a_cursor_past_the_page_cache_reads_ahead_what_others_needed() {
             table.cursor(options).seek_to_first().unwrap();
         }
         let seldom = reads();
-        // Backwards one block after the other is read alone, and nobody learns from it.
+        // Backwards one block after the other is read alone, and no cursor learns from it.
         (0..30).for_each(|_| _ = reads());
         for _ in 0..30 {
             let mut cursor = table.cursor(options);
@@ -180,7 +180,7 @@ fn a_fault_ahead_of_a_cursor_is_reported_when_it_gets_there() {
         step = cursor.next();
     }
     assert!(step.is_err() && walked > 100, "{walked}");
-    // What lies behind can still be read.
+    // The blocks behind can still be read.
     cursor.seek(internal(&versions()[300])).unwrap();
     assert_eq!(cursor.key(), internal(&versions()[300]));
 }
@@ -365,7 +365,7 @@ fn a_table_goes_on_when_its_file_was_closed_and_not_with_another_tables_file() {
     assert_eq!(read(&second).unwrap(), [7; 40]);
 }
 
-/// All at once would hold up whoever reads meanwhile.
+/// All at once would hold up readers meanwhile.
 #[test]
 fn much_leaves_in_parts_and_all_of_it() {
     const CAPACITY_BYTES: u64 = 100 << 20;
@@ -383,7 +383,7 @@ fn much_leaves_in_parts_and_all_of_it() {
     assert_eq!(left_bytes.len(), 3, "{left_bytes:?}");
     assert!((1..full_bytes).contains(&left_bytes[1]), "{left_bytes:?}");
     assert_eq!(left_bytes[2], 0);
-    // Half of what was is left, and the blocks may have it at once.
+    // Half of the room is left, and the blocks may have it at once.
     for offset in 0..90 {
         cache.insert(1, offset, data_block(1 << 20));
     }
@@ -416,7 +416,7 @@ fn a_cache_of_many_parts_is_full_at_last() {
     assert!(is_taken(4099));
 }
 
-/// It may be larger than what a part holds.
+/// A large block may exceed the room of a part.
 #[test]
 fn a_large_block_does_not_make_an_empty_cache_full() {
     let cache = BlockCache::new(8 << 20, false);
@@ -435,7 +435,7 @@ fn pins_leave_a_quarter_of_what_may_be_lent_leaves() {
     }
 }
 
-/// Behind it is the device: a miss costs more than whatever leaves for the block.
+/// Behind it is the device: a miss costs more than any block that leaves for the new one.
 #[test]
 fn a_full_cache_takes_a_block_in_at_its_first_miss_if_no_page_cache_has_it() {
     let storage = memory();

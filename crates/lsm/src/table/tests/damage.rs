@@ -36,7 +36,8 @@ fn is_typed(error: &Error) -> bool {
     matches!(error, Error::Corruption { .. } | Error::Unsupported { .. })
 }
 
-/// Whatever the bytes are: a typed error or exactly what was written, and never a clean bill.
+/// Asserts that any bytes give a typed error or exactly the written versions, and never a clean
+/// bill.
 fn assert_harmless(bytes: Vec<u8>, versions: &[Version], what: &str) {
     let storage = memory();
     storage.put(PATH, bytes);
@@ -113,7 +114,7 @@ fn no_truncated_or_extended_file_opens() {
     }
 }
 
-/// The places of the blocks with a role, in the order of the file.
+/// Returns the places of the blocks with a role, in the order of the file.
 pub(super) fn places(bytes: &[u8], role: BlockRole) -> Vec<std::ops::Range<usize>> {
     let blocks = forging::blocks(bytes).unwrap().into_iter();
     let blocks = blocks.filter(|(found, _)| *found == role);

@@ -1,5 +1,5 @@
-//! Files of format version 2 that every later version must read; the uncompressed one is also
-//! what is written today, byte for byte. `TERRACE_BLESS=1` writes them anew.
+//! Files of format version 2 that every later version must read. Today's writer writes the
+//! uncompressed one byte for byte. `TERRACE_BLESS=1` writes them again.
 
 use super::*;
 use crate::cursor::Cursor;
@@ -37,7 +37,7 @@ fn golden_path(name: &str) -> PathBuf {
     manifest.join("tests/golden").join(name)
 }
 
-/// The golden file, written first if that is asked for.
+/// Returns the golden file, written first if that is asked for.
 fn golden(name: &str, options: TableOptions) -> (Vec<u8>, Vec<u8>) {
     golden_of(&golden_versions(), name, options)
 }
@@ -84,7 +84,7 @@ fn the_golden_table_is_what_is_written_and_read_today() {
 }
 
 /// Their footers note no superseded versions, as those of before the note.
-/// Compressors may find other encodings in later releases; what they wrote must still be read.
+/// Compressors may find other encodings in later releases; their old encodings must still be read.
 #[test]
 fn compressed_golden_tables_are_still_read() {
     assert_reads(golden("table-v2-lz4.bin", golden_options(Compression::Lz4)).0);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
-/// An empty disk with the directory that the tests use.
+/// Makes an empty disk with the directory that the tests use.
 pub(super) fn memory() -> SimulatedStorage {
     let storage = SimulatedStorage::new(1, CrashSwitch::new());
     storage.create_directory(Path::new("/t")).unwrap();

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::cursor::Cursor;
 
-/// Short keys over a small alphabet: shared prefixes, the empty key, several versions of each.
+/// Returns short keys over a small alphabet: shared prefixes, the empty key, several versions of
+/// each.
 fn versions() -> impl Strategy<Value = Vec<Version>> {
     let key = prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', b'b', 0xff]), 0..7);
     let value = prop_oneof![

@@ -1,5 +1,5 @@
-//! Tables with range tombstones: what is written is read, alone and beside versions, and what is
-//! not right is refused.
+//! Tables with range tombstones: written ones are read, alone and beside versions, and wrong ones
+//! are refused.
 
 use super::*;
 use crate::range_tombstones::RangeTombstone;
@@ -109,7 +109,7 @@ fn a_range_out_of_order_or_without_keys_is_refused() {
     writer.add_range_tombstone(b"b", b"z", 4).unwrap();
 }
 
-/// What the checksum does not see: a block that was never a writer's.
+/// The checksum does not show a block that was never a writer's.
 #[test]
 fn a_block_that_the_footer_does_not_describe_is_refused() {
     use crate::table::block::Block;

@@ -48,7 +48,7 @@ fn the_index_leads_to_blocks_in_the_cache_and_to_no_others() {
     assert_eq!(get(&table, &all[7].0, 500).unwrap().unwrap().1, [7; 40]);
 }
 
-/// What lies between blocks that stay would not go back to the kernel.
+/// Memory between blocks that stay would not go back to the kernel.
 #[test]
 fn a_cache_that_gives_up_much_at_once_gives_up_all() {
     let storage = memory();

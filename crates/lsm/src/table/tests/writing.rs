@@ -124,7 +124,7 @@ fn a_large_table_is_read_back_whole() {
     }
 }
 
-/// Piece by piece, what is left of it would move to the front each time.
+/// Piece by piece, the rest of it would move to the front each time.
 #[test]
 fn a_large_value_is_written_at_once() {
     let storage = CountingStorage::new(Arc::new(memory()));

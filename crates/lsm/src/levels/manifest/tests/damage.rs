@@ -1,4 +1,4 @@
-//! Bytes that are not what was written.
+//! Bytes that differ from the written ones.
 
 use super::*;
 

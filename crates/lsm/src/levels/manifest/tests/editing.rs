@@ -1,4 +1,4 @@
-//! What is appended, and what a reopening makes of it.
+//! Edits that are appended, and the state after a reopening.
 
 use super::*;
 

@@ -116,7 +116,7 @@ fn a_sync_that_fails_poisons_the_manifest_for_good() {
 }
 
 /// Fails each operation of an append that rewrites, once and from then on; after each the store
-/// holds what the answer says.
+/// holds the state that the answer names.
 #[test]
 fn whatever_fails_in_a_rewrite_the_answer_is_true() {
     let options = ManifestOptions {
@@ -198,7 +198,7 @@ fn whatever_fails_in_a_rewrite_the_answer_is_true() {
     assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
 }
 
-/// Crashes at every step of creating, appending, rewriting; what is found is a state that was
+/// Crashes at every step of creating, appending, rewriting. A reopening finds a state that was
 /// acknowledged, or the one being written.
 #[test]
 fn every_crash_leaves_the_last_state_or_the_next() {

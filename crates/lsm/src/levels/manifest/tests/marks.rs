@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A manifest whose last edit has no mark, and where that edit lies.
+/// Returns a manifest whose last edit has no mark, and where that edit lies.
 fn unmarked() -> (Vec<u8>, (usize, usize), Vec<ManifestState>) {
     let (mut bytes, states) = written_bytes();
     let last = *edit_places(&bytes).last().unwrap();

@@ -134,12 +134,12 @@ fn edits() -> Vec<Edit> {
     ]
 }
 
-/// The state as one edit: what two states are compared by.
+/// Returns the state as one edit, by which tests compare two states.
 fn summary(state: &ManifestState) -> Edit {
     state.as_edit()
 }
 
-/// A store with all of [`edits`], and its state after each of them.
+/// Makes a store with all of [`edits`], and its state after each of them.
 fn written(storage: &Arc<dyn Storage>, options: ManifestOptions) -> (Manifest, Vec<ManifestState>) {
     let (mut manifest, mut state) =
         create_at(Arc::clone(storage), directory(), identity(), options).unwrap();
@@ -178,7 +178,7 @@ fn bytes_of(storage: &dyn Storage, name: &str) -> Vec<u8> {
     read_file(&*directory, name, LONGEST_BYTES, Purpose::Other).unwrap()
 }
 
-/// A directory that holds a manifest of these bytes and a `CURRENT` that names it.
+/// Makes a directory that holds a manifest of these bytes and a `CURRENT` that names it.
 fn store_of(bytes: &[u8]) -> Arc<dyn Storage> {
     let storage = shared(&new_storage());
     storage.create_directory(directory()).unwrap();
@@ -202,7 +202,7 @@ fn names(storage: &dyn Storage) -> Vec<String> {
     entries.into_iter().map(|entry| entry.name).collect()
 }
 
-/// Where each edit begins and ends.
+/// Returns where each edit begins and ends.
 fn edit_places(bytes: &[u8]) -> Vec<(usize, usize)> {
     let path = Path::new("MANIFEST-000001");
     let records = Records::new(path, bytes, 1).unwrap();
@@ -212,7 +212,7 @@ fn edit_places(bytes: &[u8]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// The bytes of a manifest with all of [`edits`], and the state after each of them.
+/// Returns the bytes of a manifest with all of [`edits`], and the state after each of them.
 fn written_bytes() -> (Vec<u8>, Vec<ManifestState>) {
     let storage = shared(&new_storage());
     let (_, states) = written(&storage, OPTIONS);
