@@ -1,11 +1,11 @@
-//! What a merge under way keeps others from touching.
+//! Claims: the keys and ages that a merge under way keeps others from touching.
 //!
-//! A merge reads sub-levels of some ages and puts its outputs into the oldest of them or below, so
+//! A merge reads sub-levels of some ages and puts its outputs into the oldest of them or below. So
 //! until its last edit the keys between its first and its last one may change hands anywhere in
-//! that span of ages. Two merges whose keys or whose ages are apart know nothing of each other:
-//! neither takes an input or an output place of the other, and none of the versions that one moves
-//! can pass a version that the other moves. Whatever their keys, their outputs must be in order, too:
-//! the deeper one has to be the older.
+//! that span of ages. Two merges whose keys or whose ages are apart know nothing of each other.
+//! Neither takes an input or an output place of the other, and none of the versions that one moves
+//! can pass a version that the other moves. Their outputs must be in order, too, at any keys: the
+//! deeper one has to be the older.
 
 use std::collections::BTreeSet;
 
@@ -21,12 +21,12 @@ pub struct Claim {
     output: Place,
     /// The numbers of the inputs.
     inputs: BTreeSet<u64>,
-    /// Of those that leave their level for a deeper one.
+    /// Numbers of the inputs that leave their level for a deeper one.
     carried_down: BTreeSet<u64>,
 }
 
 impl Claim {
-    /// What a choice would claim; `None` if it has no inputs.
+    /// Returns the claim of a choice; `None` if it has no inputs.
     pub fn of(choice: &Choice) -> Option<Claim> {
         let inputs = choice.inputs.iter();
         Some(Claim {
@@ -41,7 +41,7 @@ impl Claim {
         })
     }
 
-    /// A claim as it was told of another; see the methods that tell its parts.
+    /// Makes a claim from the parts of another; see the methods that return them.
     pub fn new(
         range: KeyRange,
         youngest_age: u64,
@@ -58,7 +58,7 @@ impl Claim {
         }
     }
 
-    /// What is left of the claim when all before a slice is installed.
+    /// Returns the rest of the claim when all before a slice is installed.
     pub fn beginning_at(mut self, slice: &Slice) -> Claim {
         if let Some(from) = &slice.from
             && *from > self.range.smallest
@@ -68,7 +68,7 @@ impl Claim {
         self
     }
 
-    /// Whether both may not be under way at the same time.
+    /// Returns whether both may not be under way at the same time.
     pub fn conflicts_with(&self, other: &Claim) -> bool {
         let meets = self.range.overlaps(&other.range)
             && self.output.age <= other.youngest_age
@@ -76,35 +76,35 @@ impl Claim {
         meets || self.is_out_of_order_with(other)
     }
 
-    /// Whether the outputs, of whatever keys, could not be listed together: ages descend from level
-    /// to level.
+    /// Returns whether the outputs, of any keys, could not be listed together: ages descend from
+    /// level to level.
     fn is_out_of_order_with(&self, other: &Claim) -> bool {
         let (own, its) = (self.output, other.output);
         (own.level < its.level && own.age <= its.age)
             || (own.level > its.level && own.age >= its.age)
     }
 
-    /// A claim on one place, for what is put there without a merge.
+    /// Makes a claim on one place, for tables that are put there without a merge.
     pub fn on_place(range: KeyRange, place: Place) -> Claim {
         Claim::new(range, place.age, place, [], [])
     }
 
-    /// Whether a table takes part.
+    /// Returns whether a table takes part.
     pub fn takes(&self, number: u64) -> bool {
         self.inputs.contains(&number)
     }
 
-    /// The numbers of the tables that take part, ascending.
+    /// Returns the numbers of the tables that take part, ascending.
     pub fn inputs(&self) -> impl Iterator<Item = u64> {
         self.inputs.iter().copied()
     }
 
-    /// Of those that leave their level for a deeper one.
+    /// Returns the numbers of the inputs that leave their level for a deeper one.
     pub fn all_carried_down(&self) -> impl Iterator<Item = u64> {
         self.carried_down.iter().copied()
     }
 
-    /// The keys that are claimed.
+    /// Returns the claimed keys.
     pub fn range(&self) -> &KeyRange {
         &self.range
     }
@@ -113,12 +113,12 @@ impl Claim {
         self.youngest_age
     }
 
-    /// The sub-level that takes the outputs.
+    /// Returns the sub-level that takes the outputs.
     pub fn output(&self) -> Place {
         self.output
     }
 
-    /// Whether a table is on its way to a deeper level.
+    /// Returns whether a table is on its way to a deeper level.
     pub(crate) fn carries_down(&self, number: u64) -> bool {
         self.carried_down.contains(&number)
     }

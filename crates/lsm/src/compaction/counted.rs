@@ -1,4 +1,4 @@
-//! A cursor that counts what it has passed.
+//! A cursor that counts the versions that it has passed.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use crate::Result;
 use crate::cursor::Cursor;
 use crate::key::InternalKey;
 
-/// The versions of a merge's inputs. What inputs list is more than a slice reads, or a table of which only
-/// a part counts, so it is counted where it is read.
+/// The versions of a merge's inputs. Inputs list more than a slice reads, and a table may count
+/// only in part. So versions are counted where they are read.
 pub struct Counted<C> {
     versions: C,
     passed: u64,
@@ -21,7 +21,7 @@ impl<C: Cursor> Counted<C> {
         }
     }
 
-    /// Versions that were moved on from.
+    /// Returns the number of versions that were moved on from.
     pub fn passed(&self) -> u64 {
         self.passed
     }

@@ -1,16 +1,16 @@
 //! The bytes that merges still have to write until every level is within its target: a pure
 //! function of the levels' sizes. Here is that of the leveled policy; others count for themselves.
 //!
-//! What is over a level's target goes down and drags its share of the next level along, and what
-//! arrives there counts against that level's own target. Level 0 goes down as a whole once it has
-//! as many sub-levels as start a merge, with all of level 1, but no more than a ratio's worth: the
-//! policy merges level 0 in itself before that. Moves cost nothing and are not foreseen, so the debt
-//! of rising keys is estimated too high.
+//! Bytes over a level's target go down and drag their share of the next level along, and those that
+//! arrive there count against that level's own target. Level 0 goes down as a whole once it has as
+//! many sub-levels as start a merge. It drags all of level 1 along, but no more than a ratio's
+//! worth: the policy merges level 0 in itself before that. Moves cost nothing and are not foreseen,
+//! so the debt of rising keys is estimated too high.
 
 use crate::compaction::targets::Targets;
 use crate::levels::{KeyspaceLevels, Version};
 
-/// The debt of a keyspace whose levels are to have these targets.
+/// Returns the debt of a keyspace whose levels are to have these targets.
 pub(crate) fn debt_bytes(levels: &KeyspaceLevels, level0_merge: usize, targets: &Targets) -> u64 {
     let level0_sub_levels = levels
         .levels
@@ -24,8 +24,8 @@ pub(crate) fn debt_bytes(levels: &KeyspaceLevels, level0_merge: usize, targets: 
     debt_of_sizes(level0_sub_levels >= level0_merge, &sizes, targets)
 }
 
-/// The debt of all keyspaces, given that of one, and the most sub-levels that any of them has in
-/// level 0.
+/// Returns the debt of all keyspaces, given that of one, and the most sub-levels that any of them
+/// has in level 0.
 pub fn backlog(version: &Version, debt_bytes: impl Fn(&KeyspaceLevels) -> u64) -> (u64, usize) {
     let keyspaces = version.keyspaces.values();
     keyspaces.fold((0, 0), |(debt, sub_levels), levels| {
@@ -44,7 +44,7 @@ fn debt_of_sizes(level0_is_due: bool, sizes: &[u64], targets: &Targets) -> u64 {
     };
     let first_used = targets.first_used();
     let mut debt = 0u128;
-    // What comes down from the level above.
+    // Bytes that come down from the level above.
     let mut arriving = 0u128;
     if level0_is_due {
         arriving = u128::from(level0_bytes);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     /// tests/golden/debt.txt: the sub-levels of level 0, then the bytes of levels 0, 1, 2, ...;
-    /// `TERRACE_BLESS=1` writes the answers anew.
+    /// `TERRACE_BLESS=1` writes the answers again.
     #[test]
     fn the_script_is_answered_as_it_was() {
         check_script(env!("CARGO_MANIFEST_DIR"), "debt.txt", 10, |levels| {

@@ -1,15 +1,15 @@
-//! Which versions a merge may leave out.
+//! The versions that a merge may leave out.
 //!
 //! The live snapshots divide the sequence numbers into *stripes*: no reader can tell apart two
 //! versions of a key in one stripe but by the newer one. So (1) of each key the newest version of
-//! each stripe stays; (2) a tombstone in the oldest stripe goes, with all it hides, if no table
-//! outside the merge could hold an older version of its key: nothing is left for it to hide. What
-//! is newer than every snapshot in the list, the visible number included, always stays: a snapshot
-//! may yet be taken between two such versions.
+//! each stripe stays. (2) A tombstone in the oldest stripe goes, with all it hides, if no table
+//! outside the merge could hold an older version of its key: nothing is left for it to hide. A
+//! version newer than every snapshot in the list, the visible number included, always stays: a
+//! snapshot may yet be taken between two such versions.
 //!
-//! Deleted ranges follow the same rules, key by key: a version goes if a newer range tombstone of
-//! the same stripe covers it; of the range tombstones that cover a key the newest of each stripe
-//! stays, and that of the oldest stripe goes with what it hides. What stays of them is computed for
+//! Deleted ranges follow the same rules, key by key. A version goes if a newer range tombstone of
+//! the same stripe covers it. Of the range tombstones that cover a key the newest of each stripe
+//! stays, and that of the oldest stripe goes with all it hides. Those that stay are computed for
 //! all segments of the merge at once, before the first version is read.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::SequenceNumber;
 use crate::key::{InternalKey, Kind};
 use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 
-/// Keys of which somebody asks whether there are older versions of them.
+/// Keys of which the rules ask whether there are older versions.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys<'a> {
     One(&'a [u8]),
@@ -32,14 +32,15 @@ fn stripe_of(snapshots: &[SequenceNumber], sequence: SequenceNumber) -> usize {
     snapshots.partition_point(|&snapshot| snapshot < sequence)
 }
 
-/// Returns whether no reader can tell a version from the newer one of its key: both are in one stripe, and a
-/// snapshot is above them.
+/// Returns whether no reader can tell a version from the newer one of its key: both are in one
+/// stripe, and a snapshot is above them.
 fn is_shadowed(snapshots: &[SequenceNumber], older_stripe: usize, newer_stripe: usize) -> bool {
     older_stripe == newer_stripe && newer_stripe < snapshots.len()
 }
 
-/// Returns whether a merge drops a version beside a newer one of its key, of the number `by`. `snapshots` is as
-/// in [`DropRules`]. If it drops the version `sequence`, then also all between the two.
+/// Returns whether a merge drops a version beside a newer one of its key, of the number `by`.
+/// `snapshots` is as in [`DropRules`]. If it drops the version `sequence`, then also all between
+/// the two.
 pub(crate) fn drops_superseded(
     snapshots: &[SequenceNumber],
     sequence: SequenceNumber,
@@ -60,7 +61,7 @@ pub struct DropRules<'a> {
     user_key: Option<Vec<u8>>,
     /// The stripe of the last version of `user_key`.
     stripe: usize,
-    /// That version ends the fold of its readers.
+    /// Whether that version ends the fold of its readers.
     hides_older: bool,
 }
 
@@ -80,19 +81,19 @@ impl<'a> DropRules<'a> {
         }
     }
 
-    /// Whether `key` begins a new user key. Called before [`DropRules::keeps`].
+    /// Returns whether `key` begins a new user key. Called before [`DropRules::keeps`].
     pub(crate) fn is_new_user_key(&self, key: &InternalKey<'_>) -> bool {
         self.user_key.as_deref() != Some(key.user_key)
     }
 
-    /// Whether the version stays.
+    /// Returns whether the version stays.
     pub(crate) fn keeps(&mut self, key: &InternalKey<'_>, kind: Kind) -> bool {
         let stripe = self.stripe_of(key.sequence());
         let newer_than_all = stripe == self.snapshots.len();
         let is_new = self.is_new_user_key(key);
         let shadowed =
             !is_new && self.hides_older && is_shadowed(self.snapshots, stripe, self.stripe);
-        // Whatever hides this version hides those below it in the stripe.
+        // The version that hides this one hides those below it in the stripe.
         self.hides_older = shadowed || kind.hides_older();
         if is_new {
             let user_key = self.user_key.get_or_insert_default();
@@ -111,15 +112,15 @@ impl<'a> DropRules<'a> {
         stripe_of(self.snapshots, sequence)
     }
 
-    /// Whether a range tombstone of the same stripe hides a version.
+    /// Returns whether a range tombstone of the same stripe hides a version.
     fn is_in_deleted_range(&self, key: &InternalKey<'_>) -> bool {
         let sequence = key.sequence();
         let by = self.ranges.oldest_above(key.user_key, sequence);
         by.is_some_and(|by| drops_superseded(self.snapshots, sequence, by))
     }
 
-    /// Whether one range tombstone hides everything that a table holds from `start` up to `end`,
-    /// which has numbers within `sequences`: then nobody has to read it.
+    /// Returns whether one range tombstone hides everything that a table holds from `start` up to
+    /// `end`, with numbers within `sequences`: then the merge need not read it.
     pub fn hides(
         &self,
         start: &[u8],
@@ -134,15 +135,15 @@ impl<'a> DropRules<'a> {
         newest.is_some_and(|newest| newest.sequence > *sequences.end() && end <= newest.end)
     }
 
-    /// Whether the merge has a range tombstone of this number over this key: a MemTable lists it
-    /// among the versions, too.
+    /// Returns whether the merge has a range tombstone of this number over this key: a MemTable
+    /// lists it among the versions, too.
     pub(crate) fn is_range_tombstone(&self, key: &InternalKey<'_>) -> bool {
         let found = self.ranges.newest_covering(key.user_key, key.sequence());
         found.is_some_and(|found| found.sequence == key.sequence())
     }
 
-    /// The range tombstones that stay, by start, then from the newest. Where neighbouring segments
-    /// keep the same number they come as one.
+    /// Returns the range tombstones that stay, by start, then from the newest. Where neighbouring
+    /// segments keep the same number they come as one.
     pub(crate) fn ranges_kept(&self) -> Vec<RangeTombstone> {
         let mut kept = Vec::new();
         let mut open = BTreeMap::<SequenceNumber, &[u8]>::new();
@@ -166,7 +167,7 @@ impl<'a> DropRules<'a> {
         kept
     }
 
-    /// The numbers of the tombstones that stay in one segment, the newest first.
+    /// Returns the numbers of the tombstones that stay in one segment, the newest first.
     fn numbers_kept(&self, segment: usize, start: &[u8], end: &[u8]) -> Vec<SequenceNumber> {
         let mut stay = Vec::new();
         let mut below = SequenceNumber::MAX;
@@ -363,7 +364,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever reads at a snapshot finds the same versions before and after.
+        /// A reader at a snapshot finds the same versions before and after.
         #[test]
         fn no_reader_sees_the_difference(
             list in any_tombstones(),
@@ -388,7 +389,7 @@ mod tests {
             kept.retain(|(key, number)| {
                 rules.keeps(&InternalKey::new(&[*key], *number, Put), Put)
             });
-            // A version of number 0 stands for what lies outside of the merge.
+            // A version of number 0 stands for the versions outside of the merge.
             let read = |versions: &[(u8, u64)], ranges: &RangeTombstones, key: u8, at: u64| {
                 let found = versions.iter().filter(|(k, number)| *k == key && *number <= at);
                 let outside = older.contains(&key).then_some(0);

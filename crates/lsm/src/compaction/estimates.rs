@@ -1,9 +1,9 @@
-//! What a merge would drop, guessed from sketches: pure functions of them.
+//! The versions that a merge would drop, guessed from sketches: pure functions of them.
 //!
-//! The *duplicate rate* of sub-levels is their versions for each that would be left if they were one. How many
-//! keys they hold together is known from the union of their tables' HyperLogLogs (PlexDB, which has
-//! the fraction upside down in its equation 1). A union cannot tell which versions a snapshot keeps; the
-//! sample of keys can, so it says which share would really go.
+//! The *duplicate rate* of sub-levels is their versions for each that would be left if they were
+//! one. The union of their tables' HyperLogLogs tells how many keys they hold together (PlexDB,
+//! which has the fraction upside down in its equation 1). A union cannot tell which versions a
+//! snapshot keeps; the sample of keys can, so it says which share would really go.
 
 use crate::SequenceNumber;
 use crate::compaction::drop_rules::{DropRules, Keys};
@@ -14,7 +14,7 @@ use crate::levels::KeyspaceLevels;
 use crate::range_tombstones::RangeTombstones;
 use crate::table::SampledVersion;
 
-/// What merging some sub-levels into one would do.
+/// The effect of merging some sub-levels into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Duplicates {
     pub versions: f64,
@@ -23,8 +23,8 @@ pub struct Duplicates {
 }
 
 impl Duplicates {
-    /// As many versions of as many keys. A merge with the oldest that there is drops tombstones, too, of
-    /// which newer versions shadow as many as of others.
+    /// Estimates a merge of as many versions of as many keys. A merge with the oldest that there is
+    /// drops tombstones, too. Newer versions shadow as many of them as of others.
     pub fn new(versions: u64, distinct_keys: f64, tombstones: u64) -> Self {
         let versions = versions as f64;
         // A sketch may count more keys than there are versions.
@@ -40,7 +40,7 @@ impl Duplicates {
         }
     }
 
-    /// The same, if only a share of it may go.
+    /// Returns the same, if only a share of the droppable versions may go.
     pub fn share(self, share: f64) -> Self {
         Duplicates {
             droppable: self.droppable * share,
@@ -48,7 +48,7 @@ impl Duplicates {
         }
     }
 
-    /// Of this and of what has no key in common with it.
+    /// Adds duplicates that have no key in common with these.
     pub(crate) fn and(self, other: Duplicates) -> Self {
         Duplicates {
             versions: self.versions + other.versions,
@@ -56,13 +56,13 @@ impl Duplicates {
         }
     }
 
-    /// Versions for each that would stay, at least 1.
+    /// Returns the versions for each that would stay, at least 1.
     pub fn rate(&self) -> f64 {
         let stay = (self.versions - self.droppable).max(1.0);
         (self.versions / stay).max(1.0)
     }
 
-    /// The part of the versions that would go, from 0 to 1.
+    /// Returns the part of the versions that would go, from 0 to 1.
     pub fn droppable_share(&self) -> f64 {
         if self.versions > 0.0 {
             self.droppable / self.versions
@@ -72,13 +72,15 @@ impl Duplicates {
     }
 }
 
-/// Who knows what merges would drop.
+/// A source of the versions that merges would drop.
 pub trait Estimates {
-    /// Of merging a run into one sub-level, if no snapshot kept anything. `None` if it is not known, or not
-    /// to be tried: the last such merge freed less than was predicted, and little has come since.
+    /// Estimates merging a run into one sub-level, if no snapshot kept anything. `None` if it is
+    /// not known, or not to be tried: the last such merge freed less than was predicted, and little
+    /// has come since.
     fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates>;
 
-    /// The same, less what snapshots keep. Takes longer. `None` if it is not known.
+    /// Estimates the same, less the versions that snapshots keep. Takes longer. `None` if it is not
+    /// known.
     fn merged_now(
         &self,
         levels: &KeyspaceLevels,
@@ -86,19 +88,20 @@ pub trait Estimates {
         at_most: Duplicates,
     ) -> Option<Duplicates>;
 
-    /// What merging only some keys of a run would do, by its smallest parts in the order of their keys, if no
-    /// snapshot kept anything. Empty if it is not known.
+    /// Estimates merging only some keys of a run, by its smallest parts in the order of their keys,
+    /// if no snapshot kept anything. Empty if it is not known.
     fn parts(&self, _: &KeyspaceLevels, _: &Run) -> Vec<Part> {
         Vec::new()
     }
 
-    /// About the distinct keys of a run, whatever of it is being merged. `None` if they are not known.
+    /// Estimates the distinct keys of a run, even if some of it is being merged. `None` if they are
+    /// not known.
     fn keys(&self, levels: &KeyspaceLevels, run: &Run) -> Option<f64>;
 }
 
-/// Of the sampled versions that a merge would drop if there were no snapshot, the share that it would drop
-/// with these, the last of which is the visible number; all of them, if it would drop none. `is_oldest` if
-/// there is nothing older than what is merged.
+/// Returns the share of the sampled versions droppable without snapshots that a merge would drop
+/// with these, the last of which is the visible number; 1 if none is droppable. `is_oldest` if
+/// nothing is older than the merged versions.
 pub fn droppable_share(
     mut versions: Vec<&SampledVersion>,
     snapshots: &[SequenceNumber],
@@ -112,7 +115,7 @@ pub fn droppable_share(
     }
 }
 
-/// Of versions in the order of their internal keys.
+/// Counts the versions that a merge would drop of these, in the order of their internal keys.
 fn dropped(versions: &[&SampledVersion], snapshots: &[SequenceNumber], is_oldest: bool) -> u64 {
     let older = |_: Keys<'_>| !is_oldest;
     let ranges = RangeTombstones::default();

@@ -1,9 +1,11 @@
-//! How far merges are behind what a policy promises: a pure function of the levels and of what is under way.
+//! How far merges are behind the promise of a policy: a pure function of the levels and of the
+//! merges under way.
 //!
-//! Level 0 and the bytes that merges owe hold writers back by themselves. Neither sees that the levels
-//! fill with stale versions while the merge that would drop the last ones still runs, and a load that
-//! outruns its merges would make the space a multiple of what was asked for. So what waits for a
-//! merge is compared with what makes one due: 1 is a merge that should begin now.
+//! Level 0 and the bytes that merges owe hold writers back by themselves. Neither sees that the
+//! levels fill with stale versions while the merge that would drop the last ones still runs. A load
+//! that outruns its merges would make the space a multiple of that which was asked for. So the
+//! versions and sub-levels that wait for a merge are compared with those that make one due: 1 is a
+//! merge that should begin now.
 
 use std::ops::RangeInclusive;
 
@@ -15,15 +17,16 @@ use crate::levels::{KeyspaceLevels, LEVELS, Place, SubLevel, Table};
 /// All but level 0.
 const BELOW_LEVEL0: RangeInclusive<u8> = 1..=LEVELS as u8 - 1;
 
-/// What a merge of the largest sub-level counts for while it is under way: when half of what makes
-/// the next one due has come since, writers feel it.
+/// Lateness for which a merge of the largest sub-level counts while it is under way: when half of
+/// the versions that make the next one due have come since, writers feel it.
 const UNDER_WAY: f64 = 0.5;
 
-/// If merges are due when they would drop `due` versions for each key that stays.
+/// Returns the lateness if merges are due when they would drop `due` versions for each key that
+/// stays.
 ///
-/// While a merge below level 0 is under way, what has come since waits for the next one, beside the
-/// largest sub-level, which is what everything else is measured by. Otherwise some level may be due, and
-/// nobody is there to begin.
+/// While a merge below level 0 is under way, sub-levels that have come since wait for the next one,
+/// all but the largest, by which everything else is measured. Otherwise some level may be due, and
+/// no worker is there to begin.
 pub(crate) fn by_duplicates(
     levels: &KeyspaceLevels,
     under_way: &[Claim],
@@ -48,7 +51,8 @@ pub(crate) fn by_duplicates(
     }
     let by_level = BELOW_LEVEL0.filter_map(|number| {
         let of_level = Run::of_level(levels, number)?;
-        // What snapshots keep, a setback puts off, or is not known, no merge would drop: nobody is to wait for it.
+        // No merge would drop versions that snapshots keep, that a setback puts off, or that are
+        // not known: no writer is to wait for them.
         let at_most = estimates.merged(levels, &of_level)?;
         let is_due = |known: &Duplicates| known.rate() - 1.0 >= due;
         let now = match is_due(&at_most) {
@@ -60,7 +64,7 @@ pub(crate) fn by_duplicates(
     by_level.fold(0.0, f64::max)
 }
 
-/// If a level is to go down when it has so many sub-levels.
+/// Returns the lateness if a level is to go down when it has `most` sub-levels.
 pub(crate) fn by_sub_levels(levels: &KeyspaceLevels, under_way: &[Claim], most: usize) -> f64 {
     let waiting = BELOW_LEVEL0.filter_map(|number| {
         let run = Run::of_level(levels, number)?;
@@ -74,7 +78,7 @@ pub(crate) fn by_sub_levels(levels: &KeyspaceLevels, under_way: &[Claim], most: 
     waiting.max().unwrap_or(0) as f64 / most.max(1) as f64
 }
 
-/// Whether a sub-level neither takes part in a merge nor gets the outputs of one.
+/// Returns whether a sub-level neither takes part in a merge nor gets the outputs of one.
 fn waits(place: Place, sub_level: &SubLevel, under_way: &[Claim]) -> bool {
     let mut claims = under_way.iter();
     !claims.any(|claim| {
@@ -114,8 +118,8 @@ mod tests {
         }
     }
 
-    /// Sub-levels with as many versions, and a merge of those with these numbers into the place of
-    /// the last, if there is one.
+    /// Measures sub-levels with as many versions, beside a merge of those with these numbers into
+    /// the place of the last, if there is one.
     fn overdue(sub_levels: &[(Place, u64)], merged: &[u64]) -> (f64, f64) {
         let listed = (1u64..).zip(sub_levels).map(|(number, &(place, entries))| {
             let mut added = added(place, number, "a", "z");
@@ -166,7 +170,7 @@ mod tests {
         assert_eq!(overdue(&merged, &[2, 3]).0, 0.5);
         let arrived = [(place(1, 9), 10), (place(2, 5), 40), (place(2, 3), 100)];
         assert_eq!(overdue(&arrived, &[2, 3]), (1.0, 0.25));
-        // Of the largest one, which waits, nobody speaks.
+        // The largest one, which waits, does not count.
         let above = [
             (place(1, 9), 10),
             (place(1, 8), 10),

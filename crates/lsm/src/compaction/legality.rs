@@ -1,13 +1,14 @@
 //! Whether a merge keeps the order of ages: checked before any policy's choice is carried out.
 //!
 //! The invariant of the levels: for each key, every version in a younger sub-level is newer than
-//! every version in an older one. Three rules keep it:
-//! 1. What a table carries down must not pass older versions: of every sub-level between the
-//!    table's own and the output's, the output's included, all tables that overlap it take part.
+//! every version in an older one. Four rules keep it:
+//! 1. The versions that a table carries down must not pass older ones: of every sub-level between
+//!    the table's own and the output's, the output's included, all tables that overlap it take
+//!    part.
 //! 2. The outputs may span all keys of the inputs: of the output's sub-level, every table that
 //!    overlaps that span takes part.
-//! 3. Nothing moves up: the output is not younger than any input. What is moved instead of merged
-//!    ends in one sub-level and so does not overlap.
+//! 3. Nothing moves up: the output is not younger than any input. Tables that are moved instead of
+//!    merged end in one sub-level and so do not overlap.
 //! 4. Ages descend from level to level, the output's place included: inputs may still be listed when
 //!    the first slice of the outputs is.
 
@@ -19,7 +20,7 @@ use crate::compaction::drop_rules::Keys;
 use crate::compaction::policy::{Choice, ChoiceKind, Input};
 use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
 
-/// `Err` names the first rule that the choice breaks.
+/// Checks a choice; `Err` names the first rule that it breaks.
 pub fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<(), String> {
     let numbers: BTreeSet<u64> = choice
         .inputs
@@ -31,7 +32,7 @@ pub fn check_legal(levels: &KeyspaceLevels, choice: &Choice) -> Result<(), Strin
     }
     check_place(levels, choice.output)?;
     if choice.kind == ChoiceKind::Removal {
-        // Nothing takes another place; that nobody sees the tables is known from their ranges.
+        // No table takes another place; deleted ranges tell that no reader sees the tables.
         return Ok(());
     }
     let hull = KeyRange::hull(choice.inputs.iter().map(|input| &input.table.bounds));
@@ -107,7 +108,8 @@ fn first_overlapping(inputs: &[Input]) -> Option<u64> {
         .next()
 }
 
-/// Whether some table outside the merge may hold older versions of some user keys than its inputs.
+/// Returns whether some table outside the merge may hold older versions of some user keys than its
+/// inputs.
 pub fn older_elsewhere(levels: &KeyspaceLevels, choice: &Choice, keys: Keys<'_>) -> bool {
     let youngest = choice
         .inputs

@@ -14,7 +14,7 @@ use crate::range_tombstones::RangeTombstones;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Error, Result, SequenceNumber};
 
-/// Where the versions that stay are written.
+/// The place where a merge writes the versions that stay.
 pub trait TableSink {
     /// A finished table.
     type Table;
@@ -37,14 +37,15 @@ pub trait TableSink {
         sequence: SequenceNumber,
     ) -> Result<()>;
 
-    /// Bytes of the table being written, 0 if there is none.
+    /// Returns the bytes of the table being written, 0 if there is none.
     fn table_bytes(&self) -> u64;
 
     /// Completes the table being written; `None` if there is none.
     fn finish(&mut self) -> Result<Option<Self::Table>>;
 }
 
-/// Writes the versions of a slice that `rules` keep, in tables that end as `ends` say, and gives the tables.
+/// Writes the versions of a slice that `rules` keep, in tables that end as `ends` say, and returns
+/// them.
 ///
 /// # Errors
 /// [`Error::Closed`] if `cancelled` becomes true; [`Error::Unsupported`] for a kind of record that
@@ -231,7 +232,7 @@ mod tests {
         assert!(slices.concat().into_iter().eq(all));
     }
 
-    /// Two versions make a table full; so does what begins in it of the ranges.
+    /// Merges into tables that two versions make full; so do the ranges that begin in one.
     fn merged_with_ranges(
         versions: Vec<Version>,
         ranges: Vec<RangeTombstone>,
@@ -256,7 +257,7 @@ mod tests {
         let keys = ["a", "b", "c", "d", "e"];
         let versions = keys.map(|key| version(key, 9, Kind::Put)).to_vec();
         let (tables, ranges) = merged_with_ranges(versions, vec![tombstone("aa", "dd", 5)], 20);
-        // What begins in the first table fills it; what goes on into the next does not.
+        // A range that begins in the first table fills it; its rest in the next does not.
         assert_eq!(tables.iter().map(Vec::len).collect::<Vec<_>>(), [1, 4]);
         assert_eq!(
             ranges,

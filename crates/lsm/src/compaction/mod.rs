@@ -24,7 +24,7 @@ pub mod tiny_tables;
 
 use crate::cursor::{Cursor, MergingCursor};
 
-/// A merge of whatever holds versions.
+/// A merge of any cursors over versions.
 pub type Versions = MergingCursor<Box<dyn Cursor + Send>>;
 
 #[cfg(test)]

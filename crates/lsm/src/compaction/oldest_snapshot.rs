@@ -13,8 +13,8 @@ pub struct OldestSnapshot {
     pub sequence: SequenceNumber,
     /// Tables that keep superseded versions until it is dropped.
     pub tables: u64,
-    /// About the bytes of these versions in the tables' files. A table is written anew for all of them together: so
-    /// versions that only later snapshots needed stay, too, and are counted.
+    /// About the bytes of these versions in the tables' files. A table is rewritten for all of them
+    /// together: so versions that only later snapshots needed stay, too, and are counted.
     pub kept_bytes: u64,
 }
 

@@ -1,8 +1,9 @@
 //! The range tombstones of a merge on their way into tables.
 //!
-//! A table takes what lies between its first key and the first key of the next one, so that the
-//! tables of a sub-level stay disjoint: a range that goes on is cut there, and its rest goes to the
-//! next table. A table may also end at the start of a range, where there are many of them.
+//! A table takes the part of each range between its first key and the first key of the next table,
+//! so that the tables of a sub-level stay disjoint. A range that goes on is cut there, and its rest
+//! goes to the next table. A table may also end at the start of a range, where there are many of
+//! them.
 
 use std::collections::VecDeque;
 
@@ -15,12 +16,12 @@ const TOMBSTONE_BYTES: usize = 16;
 
 /// Tombstones by start, fed to tables as the merge goes on.
 pub(crate) struct OutputRanges {
-    /// Those that begin behind what the merge has passed, by start.
+    /// Those that begin behind the keys that the merge has passed, by start.
     ahead: VecDeque<RangeTombstone>,
     /// Those that the table being written has a part in. None begins before the table does.
     open: Vec<RangeTombstone>,
-    /// Bytes of those that began in this table. What only goes on does not count: a table is never
-    /// full before it has got something of its own.
+    /// Bytes of those that began in this table. A range that only goes on does not count: a table
+    /// is never full before it has got something of its own.
     begun_bytes: u64,
 }
 
@@ -34,8 +35,8 @@ impl OutputRanges {
         }
     }
 
-    /// Takes up what begins at or before `key`, all if there is none, ending tables that are full.
-    /// `key` lies behind every version written so far.
+    /// Takes up the tombstones that begin at or before `key`, all if there is none, ending tables
+    /// that are full. `key` lies behind every version written so far.
     pub(crate) fn pass<S: TableSink>(
         &mut self,
         key: Option<&[u8]>,
@@ -71,7 +72,7 @@ impl OutputRanges {
         Ok(())
     }
 
-    /// Completes the table being written, with what it has of the tombstones up to `next_key`.
+    /// Completes the table being written, with its part of the tombstones up to `next_key`.
     pub(crate) fn end_table<S: TableSink>(
         &mut self,
         next_key: Option<&[u8]>,

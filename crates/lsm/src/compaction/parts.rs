@@ -3,15 +3,15 @@
 //! Updates that come in clusters leave their stale versions in a few ranges of keys. A merge of these alone
 //! frees nearly as much as one of the whole run and writes a fraction.
 //!
-//! A part is made of whole tables: it ends only where no table of the run goes on. So a merge of a part is a
-//! merge like any other, of fewer tables: the rule of ages, claims, slices and edits need not know of it;
-//! every input's file goes, and what is freed is what was counted. And the sketches of its tables tell what
-//! it would drop, which no sketch can for half a table. The other way, to cut tables at the ends of a range and to
-//! list them with narrower bounds, frees nothing of those that are cut, and leaves tables behind of which
-//! nothing is known.
+//! A part is made of whole tables: it ends only where no table of the run goes on. So a merge of a
+//! part is a merge like any other, of fewer tables: the rule of ages, claims, slices and edits need
+//! not know of it. Every input's file goes, and the merge frees the space that was counted. And the
+//! sketches of its tables tell how much it would drop, which no sketch can for half a table. The
+//! other way is to cut tables at the ends of a range and to list them with narrower bounds. It
+//! frees nothing of those that are cut, and leaves tables behind of which nothing is known.
 //!
-//! Of tables that begin and end anywhere hardly any part is less than the whole. Therefore merges end their outputs
-//! where other sub-levels' tables end (`table_ends.rs`).
+//! Where tables begin and end anywhere, hardly any part is less than the whole. Therefore merges
+//! end their outputs where other sub-levels' tables end (`table_ends.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::levels::{Place, SubLevel, Table};
 /// Cells of a run that are looked at: how finely a range can be chosen.
 const MOST_CELLS: u64 = 64;
 
-/// Tables of a run that no other of its tables overlaps, and what merging them would do.
+/// Tables of a run that no other of its tables overlaps, and the effect of merging them.
 #[derive(Clone, Debug)]
 pub struct Part {
     pub run: Run,
@@ -31,7 +31,8 @@ pub struct Part {
     pub duplicates: Option<Duplicates>,
 }
 
-/// The smallest parts of a run, in the order of their keys; neighbours together, where they are many.
+/// Returns the smallest parts of a run, in the order of their keys; neighbours together, where they
+/// are many.
 pub fn cells(run: &Run) -> Vec<Run> {
     let mut tables: Vec<(Place, &Arc<Table>)> = run.tables_with_places().collect();
     tables.sort_by(|(_, a), (_, b)| a.bounds.smallest.cmp(&b.bounds.smallest));
@@ -53,8 +54,8 @@ pub fn cells(run: &Run) -> Vec<Run> {
     cells.into_iter().filter_map(run_of).collect()
 }
 
-/// The part that is best by a measure, which `None` excludes, of those that take at most half of the run's
-/// bytes: what takes more is not worth the rest that it leaves.
+/// Returns the part that is best by a measure, which `None` excludes, of those that take at most
+/// half of the run's bytes: a larger one is not worth the rest that it leaves.
 pub(crate) fn best_part(
     parts: &[Part],
     measure: impl Fn(u64, Duplicates) -> Option<f64>,
@@ -84,7 +85,7 @@ pub(crate) fn best_part(
     (run.count() > 1).then_some((run, duplicates))
 }
 
-/// The run of some tables of neighbouring sub-levels.
+/// Makes a run of some tables of neighbouring sub-levels.
 fn run_of<'a>(tables: impl IntoIterator<Item = (Place, &'a Arc<Table>)>) -> Option<Run> {
     let mut by_age = BTreeMap::<u64, (Place, Vec<Arc<Table>>)>::new();
     for (place, table) in tables {
@@ -137,7 +138,7 @@ mod tests {
         cells.into_iter().zip(sizes).map(known).collect()
     }
 
-    /// What is dropped for each byte written, the more the larger.
+    /// Finds the part that drops most for each byte written; larger parts count more.
     fn best(sizes: &[(u64, f64)]) -> Option<Vec<u64>> {
         let measure = |bytes, duplicates: Duplicates| {
             let freed = bytes as f64 * duplicates.droppable_share();
@@ -179,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the tables are, a cell's are all that overlap its keys.
+        /// The tables of a cell are all that overlap its keys.
         #[test]
         fn nothing_of_the_run_overlaps_a_cell_from_outside(
             spans in prop::collection::vec((0u8..3, 0u8..100, 0u8..9), 1..40),

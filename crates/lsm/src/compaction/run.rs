@@ -12,17 +12,17 @@ pub struct Run {
 }
 
 impl Run {
-    /// `None` of none.
+    /// Makes a run; `None` of no sub-levels.
     pub fn new(sub_levels: Vec<(Place, Arc<SubLevel>)>) -> Option<Run> {
         (!sub_levels.is_empty()).then_some(Run { sub_levels })
     }
 
-    /// All of a level; `None` if it is empty.
+    /// Returns all of a level; `None` if it is empty.
     pub fn of_level(levels: &KeyspaceLevels, number: u8) -> Option<Run> {
         Run::of_levels(levels, number..=number)
     }
 
-    /// All of neighbouring levels; `None` if they are empty.
+    /// Returns all of neighbouring levels; `None` if they are empty.
     pub(crate) fn of_levels(levels: &KeyspaceLevels, within: RangeInclusive<u8>) -> Option<Run> {
         let is_within = |(place, _): &(Place, &Arc<SubLevel>)| within.contains(&place.level);
         let sub_levels = levels.sub_levels().filter(is_within);
@@ -33,8 +33,8 @@ impl Run {
         )
     }
 
-    /// Every run of two sub-levels or more within these levels: those that end in the same sub-level
-    /// follow one another, each with one younger one.
+    /// Returns every run of two sub-levels or more within these levels: those that end in the same
+    /// sub-level follow one another, each with one younger one.
     pub(crate) fn all_within(levels: &KeyspaceLevels, within: RangeInclusive<u8>) -> Vec<Run> {
         let sub_levels = levels.sub_levels().map(|(p, s)| (p, Arc::clone(s)));
         let sub_levels: Vec<_> = sub_levels
@@ -49,7 +49,7 @@ impl Run {
             .collect()
     }
 
-    /// Its sub-levels with their places, the youngest first.
+    /// Returns its sub-levels with their places, the youngest first.
     pub fn sub_levels(&self) -> &[(Place, Arc<SubLevel>)] {
         &self.sub_levels
     }
@@ -58,12 +58,12 @@ impl Run {
         self.sub_levels.len()
     }
 
-    /// Where the oldest is; what is merged goes there, or below.
+    /// Returns the place of the oldest; the outputs of a merge go there, or below.
     pub fn oldest(&self) -> Option<Place> {
         self.sub_levels.last().map(|&(place, _)| place)
     }
 
-    /// The numbers of its sub-levels, the youngest first, by which it is known.
+    /// Returns the numbers of its sub-levels, the youngest first, by which it is known.
     pub fn name(&self) -> Vec<u64> {
         self.sub_levels.iter().map(|(_, s)| s.number).collect()
     }
@@ -72,13 +72,13 @@ impl Run {
         self.sub_levels.iter().flat_map(|(_, s)| &s.tables)
     }
 
-    /// Its tables with their places.
+    /// Returns its tables with their places.
     pub(crate) fn tables_with_places(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         let sub_levels = self.sub_levels.iter();
         sub_levels.flat_map(|(place, s)| s.tables.iter().map(|table| (*place, table)))
     }
 
-    /// Those of its tables that are not in its oldest sub-level, with their places.
+    /// Returns those of its tables that are not in its oldest sub-level, with their places.
     pub(crate) fn younger_tables(&self) -> impl Iterator<Item = (Place, &Arc<Table>)> {
         let younger = self.sub_levels.len().saturating_sub(1);
         let younger = self.sub_levels.iter().take(younger);
@@ -89,7 +89,7 @@ impl Run {
         self.tables().map(|table| table.entries).sum()
     }
 
-    /// Whether the sub-levels are the other run's own: no table has come or gone.
+    /// Returns whether the sub-levels are the other run's own: no table has come or gone.
     pub fn is(&self, other: &Run) -> bool {
         let ours = self.sub_levels.iter().map(|(_, sub_level)| sub_level);
         let theirs = other.sub_levels.iter().map(|(_, sub_level)| sub_level);
@@ -100,13 +100,13 @@ impl Run {
         self.sub_levels.iter().map(|(_, s)| s.size_bytes()).sum()
     }
 
-    /// Of its largest sub-level.
+    /// Returns the bytes of its largest sub-level.
     pub(crate) fn largest_bytes(&self) -> u64 {
         let sizes = self.sub_levels.iter().map(|(_, s)| s.size_bytes());
         sizes.max().unwrap_or(0)
     }
 
-    /// Whether it leaves out tables of its sub-levels.
+    /// Returns whether it leaves out tables of its sub-levels.
     pub fn is_part_of(&self, levels: &KeyspaceLevels) -> bool {
         let names = self.name();
         let listed = levels
@@ -116,7 +116,7 @@ impl Run {
         self.tables().count() < listed
     }
 
-    /// Whether nothing in the levels is older.
+    /// Returns whether nothing in the levels is older.
     pub fn is_oldest_of(&self, levels: &KeyspaceLevels) -> bool {
         let oldest = levels.sub_levels().last().map(|(place, _)| place);
         self.oldest() == oldest

@@ -1,9 +1,9 @@
-//! A big merge in pieces: which keys make a piece, and the edit that installs one.
+//! A big merge in pieces: the keys of a piece, and the edit that installs it.
 //!
-//! Slices may be built in any order, several at a time, and are installed from the smallest keys
-//! to the largest. The edit of a slice adds its outputs, removes the inputs that end in it and
-//! narrows those that go on behind it, so after each edit every key is either merged or as before,
-//! and a crash between two edits keeps the slices installed so far.
+//! Slices may be built in any order, several at a time, and are installed from the smallest keys to
+//! the largest. The edit of a slice adds its outputs, removes the inputs that end in it and narrows
+//! those that go on behind it. So after each edit every key is either merged or as before, and a
+//! crash between two edits keeps the slices installed so far.
 
 use crate::compaction::policy::Choice;
 use crate::key::KeyspaceId;
@@ -27,19 +27,20 @@ impl Slice {
         input_bytes: 0,
     };
 
-    /// Whether a range holds keys of the slice.
+    /// Returns whether a range holds keys of the slice.
     pub fn overlaps(&self, range: &KeyRange) -> bool {
         !self.ends_before_slice(range) && self.to.as_ref().is_none_or(|to| range.smallest < *to)
     }
 
-    /// What of a range tombstone in a table with these bounds belongs to the slice.
+    /// Returns the part of a range tombstone, in a table with these bounds, that belongs to the
+    /// slice.
     pub fn clip(&self, tombstone: RangeTombstone, bounds: &KeyRange) -> Option<RangeTombstone> {
         tombstone
             .clipped(Some(&bounds.smallest), Some(&bounds.end()))?
             .clipped(self.from.as_deref(), self.to.as_deref())
     }
 
-    /// The keys of a range that are in the slice: the first, and the first behind them.
+    /// Returns the keys of a range that are in the slice: the first, and the first behind them.
     pub fn part_of(&self, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
         let (smallest, end) = (range.smallest.clone(), range.end());
         let from = self.from.clone().unwrap_or_default().max(smallest);
@@ -47,7 +48,7 @@ impl Slice {
         (from, to)
     }
 
-    /// Whether nothing of a range lies behind the slice.
+    /// Returns whether nothing of a range lies behind the slice.
     pub fn ends_behind(&self, range: &KeyRange) -> bool {
         self.to.as_ref().is_none_or(|to| range.ends_before(to))
     }
@@ -58,8 +59,8 @@ impl Slice {
             .is_some_and(|from| range.ends_before(from))
     }
 
-    /// The size that divides the slice's output into tables of about `table_bytes` without a small
-    /// one at the end.
+    /// Returns the size that divides the slice's output into tables of about `table_bytes` without
+    /// a small one at the end.
     pub fn even_table_bytes(&self, table_bytes: u64) -> u64 {
         let tables = (self.input_bytes + table_bytes / 2) / table_bytes.max(1);
         if tables <= 1 {
@@ -79,7 +80,7 @@ pub struct Sample {
     pub bytes: u64,
 }
 
-/// How large slices are to be: large enough to be worth an edit, small enough that every worker
+/// Returns the size of slices: large enough to be worth an edit, small enough that every worker
 /// gets some, and never larger than `most_bytes`.
 pub fn slice_bytes(total_bytes: u64, workers: usize, table_bytes: u64, most_bytes: u64) -> u64 {
     const SLICES_A_WORKER: u64 = 2;
@@ -87,16 +88,17 @@ pub fn slice_bytes(total_bytes: u64, workers: usize, table_bytes: u64, most_byte
     share.clamp(table_bytes.min(most_bytes), most_bytes)
 }
 
-/// Returns the size of slices where so much of the disk is free: each is written beside its inputs, as
-/// many at a time as there are workers, and twice that is to be there.
+/// Returns the size of slices where `free_bytes` of the disk are free. Each is written beside its
+/// inputs, as many at a time as there are workers, and twice that is to be there.
 pub fn slice_bytes_within(each_bytes: u64, workers: usize, free_bytes: u64) -> u64 {
     const MIN_BYTES: u64 = 256 << 10;
     let share = free_bytes / (workers as u64 * 2).max(1);
     each_bytes.min(share.max(MIN_BYTES))
 }
 
-/// Returns the size of tables where so much of the disk is free. A merge gives a table's space back when it has
-/// read all of it. So a table that is large beside the free space could not be merged any more.
+/// Returns the size of tables where `free_bytes` of the disk are free. A merge gives a table's
+/// space back when it has read all of it. So a table that is large beside the free space could not
+/// be merged any more.
 pub fn table_bytes_within(table_bytes: u64, free_bytes: u64) -> u64 {
     const PART: u64 = 16;
     const MIN_BYTES: u64 = 1 << 20;
@@ -111,7 +113,7 @@ pub fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
     let mut slices = Vec::new();
     let (mut from, mut input_bytes) = (None::<Vec<u8>>, 0);
     for sample in samples {
-        // What a sample weighs lies before its key, so a slice may end there.
+        // The bytes of a sample lie before its key, so a slice may end there.
         input_bytes += sample.bytes;
         left_bytes -= sample.bytes;
         let is_new_key = *from.as_deref().unwrap_or_default() < *sample.user_key;
@@ -132,7 +134,7 @@ pub fn divide(mut samples: Vec<Sample>, slice_bytes: u64) -> Vec<Slice> {
     slices
 }
 
-/// Counts the bytes of slices anew, after their ends were moved.
+/// Counts the bytes of slices again, after their ends were moved.
 pub fn recount(slices: &mut [Slice], samples: &[Sample]) {
     let counted = bytes_of(slices, samples);
     for (slice, bytes) in slices.iter_mut().zip(counted) {
@@ -154,8 +156,8 @@ pub fn bytes_of(slices: &[Slice], samples: &[Sample]) -> Vec<u64> {
     bytes
 }
 
-/// The edit that replaces what a slice holds of a merge's inputs by `tables`. All slices before it
-/// must be installed.
+/// Returns the edit that replaces a slice's part of a merge's inputs by `tables`. All slices before
+/// it must be installed.
 pub fn slice_edit(
     keyspace: KeyspaceId,
     choice: &Choice,
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(slice_bytes(2 * table, 2, table, most), table);
         assert_eq!(slice_bytes(8 * table, 2, table, most), 2 * table);
         assert_eq!(slice_bytes(100 * table, 2, table, most), most);
-        // One worker still stops between slices for what is more urgent.
+        // One worker still stops between slices for more urgent work.
         assert_eq!(slice_bytes(8 * table, 1, table, most), most);
         assert_eq!(slice_bytes(8 * table, 2, table, 1000), 1000);
     }

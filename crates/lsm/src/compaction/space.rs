@@ -1,25 +1,27 @@
 //! The space that a merge needs, guessed before it begins: pure functions of its inputs and slices.
 //!
-//! A merge writes what stays of its inputs, by the estimate that it was chosen for, or all of them where
-//! there is none. Rows that deleted ranges hide from everybody do not stay. Its slices give back each input that ends in them, once their edits are durable. So what it
-//! needs is the most that lies between what it has written and what it has given back, at any of its slices:
-//! as a rule the slices that are built at the same time, and the tables that go on behind one.
+//! A merge writes the part of its inputs that stays, by the estimate that it was chosen for, or all
+//! of them where there is none. Rows that deleted ranges hide from all readers do not stay. Its
+//! slices give back each input that ends in them, once their edits are durable. So it needs the
+//! largest difference between the bytes that it has written and those that it has given back, at
+//! any of its slices. As a rule that is the slices that are built at the same time, and the tables
+//! that go on behind one.
 //!
-//! What is compressed, and how well, is taken to be as in the inputs. A guess that was too small is found out by
-//! the disk: the slice fails with `NoSpace`, and is tried again later.
+//! The outputs are taken to be compressed like the inputs. If a guess was too small, the disk shows
+//! it: the slice fails with `NoSpace`, and is tried again later.
 
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::Slice;
 use crate::debug_expect::DebugExpect;
 
-/// Of what is expected to stay, so much more is reserved.
+/// Reserved bytes for each that is expected to stay.
 const MARGIN: f64 = 1.125;
 
-/// What the slices of a merge need, in their order.
+/// The space that the slices of a merge need, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     slices: Vec<SliceSpace>,
-    /// So many of them are built at the same time, at most.
+    /// Maximum number of slices that are built at the same time.
     workers: usize,
 }
 
@@ -29,7 +31,7 @@ struct SliceSpace {
     given_back_bytes: u64,
 }
 
-/// The part of a merge's input bytes that it is expected to write.
+/// Returns the part of a merge's input bytes that it is expected to write.
 pub fn part_that_stays(choice: &Choice) -> f64 {
     let dropped = choice
         .predicted
@@ -38,7 +40,8 @@ pub fn part_that_stays(choice: &Choice) -> f64 {
 }
 
 impl Space {
-    /// Returns the space of slices. `hidden_bytes` are those of each slice's inputs that deleted ranges hide.
+    /// Returns the space of slices. `hidden_bytes` are those of each slice's inputs that deleted
+    /// ranges hide.
     pub fn of(choice: &Choice, slices: &[Slice], hidden_bytes: &[u64], workers: usize) -> Self {
         let reserved_part = (part_that_stays(choice) * MARGIN).min(1.0);
         let of_slice = |(at, slice): (usize, &Slice)| {
@@ -68,7 +71,8 @@ impl Space {
         })
     }
 
-    /// The most that the merge takes beyond what it has taken when all before a slice are installed.
+    /// Returns the most bytes that the merge takes beyond those that it has taken when all before a
+    /// slice are installed.
     pub fn needed_from(&self, number: usize) -> u64 {
         let slices = self
             .slices
@@ -94,7 +98,8 @@ mod tests {
     use crate::compaction::policy::{ChoiceKind, Input, Reason};
     use crate::levels::testing::{added, levels, sub_level_place, version};
 
-    /// A table of all keys, and three that end in three slices, a hundred bytes each.
+    /// Returns the space to merge a table of all keys, and three that end in three slices, a
+    /// hundred bytes each.
     fn space(droppable: Option<f64>, workers: usize) -> Space {
         with_hidden(droppable, &[], workers)
     }

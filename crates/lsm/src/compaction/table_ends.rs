@@ -1,15 +1,17 @@
-//! Where the tables that a merge writes end: at a size, and where it can be so, where other tables end.
+//! The ends of the tables that a merge writes: at a size and, if possible, where other tables end.
 //!
-//! A merge of some keys only takes whole tables ([`parts`](super::parts)), so it needs keys at which no
-//! sub-level has a table that goes on. Left to their sizes, tables of two sub-levels never end together. So outputs end
-//! where tables of the largest sub-level that is not merged begin, as nearly full as these allow: the largest
-//! has the most tables and keeps them longest. (RocksDB and Pebble cut at the tables of the next level to the
-//! same end, but only to bound what a later merge drags along.)
+//! A merge of some keys only takes whole tables ([`parts`](super::parts)), so it needs keys at
+//! which no sub-level has a table that goes on. Left to their sizes, tables of two sub-levels never
+//! end together. So outputs end where tables of the largest sub-level that is not merged begin, as
+//! nearly full as these allow: the largest has the most tables and keeps them longest. (RocksDB and
+//! Pebble cut at the tables of the next level to the same end, but only to bound the bytes that a
+//! later merge drags along.)
 //!
-//! How much comes before the next such key is known about, from the samples that slices are made of. So a
-//! table ends early only if it could not reach the next one. Where the keys before it are few and those behind it
-//! many, as at the edge of what is updated most, that may be at an eighth: a table across that edge would tie
-//! all that it holds of the many to a large part of the few.
+//! The samples that slices are made of tell about how many bytes come before the next such key. So
+//! a table ends early only if it could not reach the next one. Where the keys before it are few and
+//! those behind it many, as at the edge of the keys that are updated most, that may be at an
+//! eighth. A table across that edge would tie all that it holds of the many to a large part of the
+//! few.
 
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::{Sample, Slice};
@@ -27,8 +29,8 @@ pub struct End {
     pub(crate) next_bytes: u64,
 }
 
-/// The first keys of the tables of the largest sub-level below level 0, as far as they are not merged. What is
-/// merged into level 0 lives too briefly.
+/// Returns the first keys of the tables of the largest sub-level below level 0, as far as they are
+/// not merged. Tables that are merged into level 0 live too briefly.
 pub fn wanted(levels: &KeyspaceLevels, choice: &Choice) -> Vec<Vec<u8>> {
     let mut hull = KeyRange::hull(choice.inputs.iter().map(|input| &input.table.bounds));
     let Some(hull) = hull.take_if(|_| choice.output.level > 0) else {
@@ -49,11 +51,11 @@ pub fn wanted(levels: &KeyspaceLevels, choice: &Choice) -> Vec<Vec<u8>> {
         .max_by_key(|tables: &Vec<_>| tables.iter().map(|table| table.size_bytes).sum::<u64>());
     let tables = largest.unwrap_or_default().into_iter();
     let keys = tables.map(|table| table.bounds.smallest.clone());
-    // Before a key that is merged nothing ends.
+    // No table ends before the first key that is merged.
     keys.filter(|key| *key > hull.smallest).collect()
 }
 
-/// The ends at these keys, ascending; `stays` is the part of the inputs that is written.
+/// Returns the ends at these keys, ascending; `stays` is the part of the inputs that is written.
 pub fn with_distances(keys: Vec<Vec<u8>>, samples: &[Sample], stays: f64) -> Vec<End> {
     let mut ends: Vec<End> = keys
         .into_iter()
@@ -89,7 +91,7 @@ pub fn align(slices: &mut [Slice], ends: &[End]) {
     }
 }
 
-/// When to end the tables of a slice.
+/// The rule that ends the tables of a slice.
 pub struct TableEnds<'a> {
     most_bytes: u64,
     /// Those that lie ahead.
@@ -99,7 +101,7 @@ pub struct TableEnds<'a> {
 }
 
 impl TableEnds<'_> {
-    /// When they have so many bytes.
+    /// Ends tables when they have `most_bytes`.
     pub fn at_size(most_bytes: u64) -> Self {
         TableEnds {
             most_bytes,
@@ -110,7 +112,7 @@ impl TableEnds<'_> {
 }
 
 impl<'a> TableEnds<'a> {
-    /// When they have about so many bytes, at one of these keys if there is one.
+    /// Ends tables when they have about `most_bytes`, at one of these keys if there is one.
     pub fn near(most_bytes: u64, ends: &'a [End]) -> Self {
         TableEnds {
             ahead: ends,
@@ -118,7 +120,7 @@ impl<'a> TableEnds<'a> {
         }
     }
 
-    /// The size from which on a table of so many bytes ends at whatever comes next.
+    /// Returns the size from which on a table ends at any next key.
     pub(crate) fn full_bytes(&self) -> u64 {
         let most_bytes = self.most_bytes.saturating_add(self.most_bytes / MOST_OVER);
         match self.bytes_at_next {
@@ -127,8 +129,8 @@ impl<'a> TableEnds<'a> {
         }
     }
 
-    /// Passes what lies at or before `key`, the next one of a merge whose table has so many bytes. Where the
-    /// table is to end, if it is.
+    /// Passes the ends at or before `key`, the next one of a merge whose table has `table_bytes`.
+    /// Returns the key at which the table is to end, if it is.
     pub(crate) fn pass(&mut self, key: &[u8], table_bytes: u64) -> Option<&'a [u8]> {
         let mut passed = None;
         while let Some((next, rest)) = self.ahead.split_first()
@@ -149,7 +151,7 @@ impl<'a> TableEnds<'a> {
         Some(&passed.key)
     }
 
-    /// A table has ended for its size.
+    /// Notes that a table has ended for its size.
     pub(crate) fn ended(&mut self, table_bytes: u64) {
         let left = |at_next: u64| at_next.saturating_sub(table_bytes);
         self.bytes_at_next = self.bytes_at_next.map(left);
@@ -170,8 +172,8 @@ mod tests {
         list.iter().map(end).collect()
     }
 
-    /// The sizes of tables of keys from 0 on, as large as the ends say up to each next one, and where
-    /// each begins.
+    /// Returns the first keys and the sizes of tables of keys from 0 on, as large as the ends say
+    /// up to each next one.
     fn tables(most_bytes: u64, list: &[(u8, u64)]) -> Vec<(u8, u64)> {
         let list = ends(list);
         let mut ends = TableEnds::near(most_bytes, &list);

@@ -7,15 +7,17 @@
 //!
 //! - They go by the *sum* of the listed tables, merges under way included. By the deepest level's own bytes
 //!   they would collapse while a new deepest level fills.
-//! - A level whose target is below a quarter of `level1_bytes` is not used. Level 0 goes to the first one that is.
-//! - Where only one level stands above the deepest, it keeps `level1_bytes` until its target is about as large.
-//! - Nothing is skipped while the first level that is used holds far more than its target, as in a store of an
-//!   older release: level 0 would have to be merged with all of it.
+//! - A level whose target is below a quarter of `level1_bytes` is not used. Level 0 goes to the
+//!   first one that is.
+//! - Where only one level stands above the deepest, it keeps `level1_bytes` until its target is
+//!   about as large.
+//! - Nothing is skipped while the first level that is used holds far more than its target, as in a
+//!   store of an older release: level 0 would have to be merged with all of it.
 //! - A deeper level begins once level 1 would still be used with it.
 //!
-//! Targets that are fixed from above, as releases before this rule had them, still rank levels. A level
-//! that is over the one from below alone goes down behind everything else, and nobody is held back for it. So
-//! a store of such a release is opened as it is.
+//! Targets that are fixed from above, as releases before this rule had them, still rank levels. A
+//! level that is over the one from below alone goes down behind everything else, and no writer is
+//! held back for it. So a store of such a release is opened as it is.
 
 use crate::keyspace_options::KeyspaceOptions;
 use crate::levels::{KeyspaceLevels, LEVELS};
@@ -25,16 +27,16 @@ const LOWEST: u8 = LEVELS as u8 - 1;
 /// The level that is the deepest of a small store.
 const LEAST_DEEPEST: u8 = 2;
 
-/// The part of `level1_bytes` that a target must be, so that the level is used. The smaller, the earlier a
-/// deeper level begins: merges of level 0 write a large level 1 anew again and again. Simulated, a quarter and a
-/// third write least around the crossings, a half up to a tenth more.
+/// The part of `level1_bytes` that a target must be, so that the level is used. The smaller, the
+/// earlier a deeper level begins: merges of level 0 rewrite a large level 1 again and again.
+/// Simulated, a quarter and a third write least around the crossings, a half up to a tenth more.
 const LEAST_PART: (u128, u128) = (1, 4);
-/// The same where one level stands above the deepest. It always is used, and has `level1_bytes` where it would
-/// have less than this.
+/// The same where one level stands above the deepest. It always is used, and has `level1_bytes`
+/// where it would have less than this.
 const LEAST_PART_OF_SMALL: (u128, u128) = (3, 4);
 
-/// Levels are skipped while the first one used has, with all levels above it, no more than so many times its
-/// target.
+/// Levels are skipped while the first one used has, with all levels above it, at most this many
+/// times its target.
 const MOST_TIMES_OF_FIRST: u64 = 2;
 
 /// How much of a ratio larger the deepest level is than the one above it. A whole ratio would save two
@@ -45,7 +47,7 @@ const PART_OF_RATIO: (u128, u128) = (4, 5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub level1_bytes: u64,
-    /// How many times larger a level is than the one above it.
+    /// Bytes of a level for each of the one above it.
     pub level_ratio: u64,
 }
 
@@ -147,8 +149,8 @@ impl Targets {
         targets
     }
 
-    /// Gives the levels above the first used one their targets from above. Level 0 would have to be merged with
-    /// all that is too much there.
+    /// Gives the levels above the first used one their targets from above. Level 0 would have to be
+    /// merged with all that is too much there.
     fn skip_none_above(&mut self, first_used: u8) {
         for level in 1..first_used {
             if let Some(target) = self.bytes.get_mut(usize::from(level)) {
@@ -157,7 +159,8 @@ impl Targets {
         }
     }
 
-    /// Returns the targets for so many bytes below level 0, of which some are in a level as deep as this.
+    /// Returns the targets for `sum` bytes below level 0, of which some are in a level as deep as
+    /// this.
     pub fn of_sum(sum: u64, deepest_listed: u8, shape: Shape) -> Targets {
         let mut wanted = LEAST_DEEPEST..LOWEST;
         let wanted = wanted.find(|deepest| sum < shape.most_bytes_down_to(*deepest));
@@ -206,8 +209,8 @@ impl Targets {
             .unwrap_or(self.deepest)
     }
 
-    /// Returns the bytes beyond which a level has some that go down; of the deepest those with which a deeper one
-    /// begins.
+    /// Returns the bytes beyond which a level has some that go down; of the deepest those with
+    /// which a deeper one begins.
     pub(crate) fn most_bytes(&self, level: u8) -> u64 {
         if level != self.deepest {
             return self.bytes(level);
@@ -218,7 +221,7 @@ impl Targets {
         most.saturating_sub(above).max(self.bytes(level))
     }
 
-    /// Returns whether a level of so many bytes has some that are to go down.
+    /// Returns whether a level of `bytes` has some that are to go down.
     pub(crate) fn is_over(&self, level: u8, bytes: u64) -> bool {
         level < self.deepest && bytes > self.bytes(level)
     }
@@ -231,8 +234,8 @@ impl Targets {
         self.bytes(level).max(self.shape.fixed_bytes(level))
     }
 
-    /// Returns whether a crossing left a level with less than half of its target: a deeper level has begun, and
-    /// the level above goes down by moves.
+    /// Returns whether a crossing left a level with less than half of its target: a deeper level
+    /// has begun, and the level above goes down by moves.
     pub(crate) fn is_beginning(&self, level: u8) -> bool {
         let missing = self.missing_bytes.get(usize::from(level));
         missing.is_some_and(|bytes| *bytes > 0)

@@ -1,7 +1,7 @@
-//! Flushes, merges and moves on tables in memory, held against a list of all writes: what the
-//! policy, the claims, the legality rules, the drop rules, the merge, its slices and the version
-//! set do together. Several merges are under way at a time, and their slices are built and
-//! installed in any order that the engine allows.
+//! Flushes, merges and moves on tables in memory, held against a list of all writes: the policy,
+//! the claims, the legality rules, the drop rules, the merge, its slices and the version set
+//! together. Several merges are under way at a time, and their slices are built and installed in
+//! any order that the engine allows.
 
 mod store;
 
@@ -178,7 +178,7 @@ fn superseded_versions_that_a_snapshot_needs_are_left_in_peace() {
     }
 }
 
-/// Without snapshots, what has been merged all the way down holds each key once and no tombstone.
+/// Without snapshots, tables merged all the way down hold each key once and no tombstone.
 #[test]
 fn merging_everything_leaves_one_version_a_key_and_no_tombstones() {
     (0..POLICIES).for_each(merge_everything);
@@ -211,7 +211,8 @@ fn merge_everything(policy_number: usize) {
     assert!(store.merges > 10, "only {} merges", store.merges);
 }
 
-/// What a merge writes leaves older sub-levels of the same level alone, and a tombstone over them stays.
+/// The outputs of a merge leave older sub-levels of the same level alone, and a tombstone over them
+/// stays.
 #[test]
 fn a_tombstone_over_an_older_sub_level_of_its_level_stays() {
     for number in 1..POLICIES {
@@ -229,7 +230,8 @@ fn a_tombstone_over_an_older_sub_level_of_its_level_stays() {
     }
 }
 
-/// Tombstones come down onto older sub-levels of their level, where what they hide may lie one further.
+/// Tombstones come down onto older sub-levels of their level, where the versions that they hide may
+/// lie one further.
 #[test]
 fn full_tables_over_older_sub_levels_of_their_level_hide_what_they_hid() {
     for number in 0..POLICIES {
@@ -257,7 +259,7 @@ fn full_tables_over_older_sub_levels_of_their_level_hide_what_they_hid() {
     }
 }
 
-/// What a snapshot needs is left where it is, and goes as soon as nobody needs it.
+/// Versions that a snapshot needs stay where they are, and go as soon as no snapshot needs them.
 #[test]
 fn tombstones_that_a_snapshot_pins_are_left_in_peace() {
     for number in 0..POLICIES {
@@ -285,7 +287,7 @@ fn tombstones_that_a_snapshot_pins_are_left_in_peace() {
     }
 }
 
-/// Whatever another policy left, the leveled one makes one sub-level a level of it.
+/// The leveled policy makes one sub-level a level of all that another policy left.
 #[test]
 fn the_leveled_policy_settles_what_a_tiered_one_left() {
     let mut store = Store::new(policy(1, 4, 6));

@@ -1,4 +1,4 @@
-//! Which tables a flush takes along.
+//! The tables that a flush takes along.
 //!
 //! A store that is opened for one write and closed again leaves a tiny table each time, and no merge
 //! gets to run. So a flush merges the youngest tiny tables of level 0 with its own writes.
@@ -7,16 +7,16 @@ use crate::compaction::claim::Claim;
 use crate::compaction::policy::{Choice, ChoiceKind, Input, Reason};
 use crate::levels::KeyspaceLevels;
 
-/// Bytes of tables that a flush takes along at most.
+/// Maximum bytes of tables that a flush takes along.
 const MOST_BYTES: u64 = 1 << 20;
 /// The same bound as a part of a full arena: the writes of a load grow by no more than this part.
 const PART_OF_ARENA: u64 = 64;
 /// A smaller bound takes none: a store with such small arenas has tiny tables all the time.
 const LEAST_BYTES: u64 = 32 << 10;
 
-/// Returns the bytes of tables that the flush of so many bytes takes along at most. Half as many as
-/// it writes may always go along: else the small arenas of a young store would leave sub-levels that
-/// make merges of level 0 begin early, which costs far more.
+/// Returns the bytes of tables that the flush of `flushed_bytes` takes along at most. Half as many
+/// as it writes may always go along: else the small arenas of a young store would leave sub-levels
+/// that make merges of level 0 begin early, which costs far more.
 pub fn most_bytes_taken_along(arena_bytes: u64, flushed_bytes: u64) -> u64 {
     let bytes = MOST_BYTES.min(arena_bytes / PART_OF_ARENA);
     if bytes < LEAST_BYTES {

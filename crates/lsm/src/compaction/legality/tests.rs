@@ -7,7 +7,7 @@ use crate::levels::testing::{
 };
 use crate::levels::{Edit, TableAdded, Version};
 
-/// A choice of these tables, by number.
+/// Makes a choice of these tables, by number.
 fn choice(version: &Version, kind: ChoiceKind, numbers: &[u64], output: Place) -> Choice {
     let input = |&number: &u64| {
         let (place, table) = levels(version).find(number).unwrap();
@@ -30,7 +30,7 @@ fn check(version: &Version, numbers: &[u64], output: Place) -> Result<(), String
     check_legal(levels(version), &choice)
 }
 
-/// Sub-levels 1, 2, 3 over level 1.
+/// Makes sub-levels 1, 2, 3 over level 1.
 fn stacked() -> Version {
     version(vec![
         added(flush_place(1), 1, "a", "z"),

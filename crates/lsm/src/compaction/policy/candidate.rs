@@ -1,5 +1,5 @@
-//! What a policy weighs: every merge that it knows of, begun or not, with how far it is due. Nothing is
-//! decided by it; it is for those who ask why.
+//! The candidates of a policy: every merge that it knows of, begun or not, with how far it is due.
+//! They decide nothing; they answer the question why.
 
 use crate::compaction::estimates::Duplicates;
 use crate::compaction::policy::Choice;
@@ -12,7 +12,7 @@ pub struct Candidate {
     pub standing: Standing,
 }
 
-/// What the policy goes by.
+/// The measure that the policy goes by.
 #[derive(Clone, Debug)]
 pub enum Measure {
     /// The sub-levels of a level that are not on their way down, and those that make it due.
@@ -21,7 +21,8 @@ pub enum Measure {
         count: usize,
         most: usize,
     },
-    /// The bytes of a level that are not on their way down, and those that it is to have; 0 if it is not used.
+    /// The bytes of a level that are not on their way down, and those that it is to have; 0 if it
+    /// is not used.
     Size { level: u8, bytes: u64, target: u64 },
     /// The duplicates of a level, and the rate that makes it due.
     Duplicates {
@@ -29,7 +30,7 @@ pub enum Measure {
         duplicates: Duplicates,
         threshold: f64,
     },
-    /// What merging a run gives for each byte, and what is worth it.
+    /// The gain of merging a run for each byte, and the gain that is worth it.
     Score { run: Run, score: f64, least: f64 },
     /// A level has sub-levels that the policy would not have made, which is due at once.
     OtherPolicy { level: u8, sub_levels: usize },
@@ -45,11 +46,11 @@ pub enum Measure {
     Hidden { level: u8, tables: usize },
 }
 
-/// Where a candidate stands.
+/// The state of a candidate.
 #[derive(Clone, Debug)]
 pub enum Standing {
     NotDue,
-    /// Due, and kept from beginning by what is under way; or there is nothing that could be done.
+    /// Due, and kept from beginning by merges under way; or there is no merge that could be done.
     Waits,
     /// Due by the first look. A closer one was not taken, because better ones are before it.
     NotLookedAt,
@@ -58,7 +59,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Of what is due or not, and what may be done about it.
+    /// Returns the standing of a candidate that is due or not, and of the choice for it.
     pub(super) fn of(is_due: bool, choice: impl FnOnce() -> Option<Choice>) -> Self {
         if !is_due {
             return Standing::NotDue;
@@ -66,7 +67,7 @@ impl Standing {
         choice().map_or(Standing::Waits, Standing::Ready)
     }
 
-    /// The same with another choice in place of one that may begin.
+    /// Puts another choice in place of one that may begin.
     pub(super) fn map(self, change: impl FnOnce(Choice) -> Choice) -> Self {
         match self {
             Standing::Ready(choice) => Standing::Ready(change(choice)),
@@ -81,7 +82,7 @@ impl Candidate {
         self.choice().is_some_and(Choice::is_leftover)
     }
 
-    /// What it would do, if it may begin.
+    /// Returns its choice, if it may begin.
     pub fn choice(&self) -> Option<&Choice> {
         match &self.standing {
             Standing::Ready(choice) => Some(choice),
@@ -89,7 +90,7 @@ impl Candidate {
         }
     }
 
-    /// How much of what makes it due is there; from about 1 on it is.
+    /// Returns how far it is due; from about 1 on it is.
     pub fn due_share(&self) -> f64 {
         match &self.measure {
             Measure::SubLevels { count, most, .. } => *count as f64 / (*most).max(1) as f64,

@@ -1,19 +1,21 @@
 //! The deduplicating policy (PlexDB, 2020): tiered, and a level that holds too many stale versions becomes
 //! one sub-level before it is full.
 //!
-//! How many there are is estimated (`compaction/estimates.rs`). Size goes first: what goes down is merged
-//! anyway. What is left of a level stays there if at least half of its sub-levels are free then, for it
-//! would be the only one to go down; else it goes where a full level goes.
+//! Their number is estimated (`compaction/estimates.rs`). Size goes first: a level that goes down
+//! is merged anyway. The sub-level that is left of a level stays there if at least half of its
+//! sub-levels are free then, for it would be the only one to go down. Else it goes where a full
+//! level goes.
 //!
-//! Where most of the stale versions are in a few keys, it is enough to merge these (`compaction/parts.rs`): the
-//! part that gives most for what it writes, if it drops most of what merging the level would and takes at most half
-//! of its bytes. But not before the level is at the threshold, however stale a range is: the threshold says
-//! what stale versions may take, and the longer a range waits the more it frees for the same writes. Nor if
-//! the level would go down, since it does so as a whole.
+//! Where most of the stale versions are in a few keys, it is enough to merge these
+//! (`compaction/parts.rs`). The policy takes the part that gives most for its writes, if it drops
+//! most of the versions that merging the level would, and has at most half of its bytes. No part is
+//! merged before the level is at the threshold, however stale a range is. The threshold says how
+//! much space stale versions may take, and the longer a range waits the more it frees for the same
+//! writes. Nor is one if the level would go down, since it does so as a whole.
 //!
-//! What goes down on a level that would be over the threshold with it is merged straight into that level's
-//! oldest sub-level. Its own sub-level there would be written for nothing: the merge of the level is due as
-//! soon as it is installed.
+//! Tables that go down on a level that would be over the threshold with them are merged straight
+//! into that level's oldest sub-level. A sub-level of their own there would be written for nothing:
+//! the merge of the level is due as soon as it is installed.
 //!
 //! Level 0 is left out: it is small, and goes down soon.
 
@@ -28,15 +30,16 @@ use crate::compaction::policy::{Choice, ChoiceKind, Input, Policy, Reason, unles
 use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
 
-/// Of what merging a level drops, what a part of it has to drop that is merged alone. Of stale versions that are
-/// spread evenly half of the bytes have half, more or less what sketches err by.
+/// Share of the versions that merging a level drops, which a part merged alone has to drop. If
+/// stale versions are spread evenly, half of the bytes have half of them, give or take the error of
+/// sketches.
 const LEAST_FREED: f64 = 0.7;
 
-/// What the deduplicating policy goes by.
+/// Settings of the deduplicating policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Dedup {
     pub(crate) tiered: Tiered,
-    /// Versions of a level for each that would stay at which it is merged.
+    /// Versions of a level, for each that would stay, from which on it is merged.
     pub(crate) threshold: f64,
 }
 
@@ -45,8 +48,8 @@ impl Dedup {
         duplicates.rate() >= self.threshold
     }
 
-    /// The levels that may be merged, the worst first. What snapshots keep is looked at only where it
-    /// matters.
+    /// Returns the levels that may be merged, the worst first. Looks at the versions that snapshots
+    /// keep only where they matter.
     fn by_rate(
         &self,
         levels: &KeyspaceLevels,
@@ -70,7 +73,7 @@ impl Dedup {
         known
     }
 
-    /// What is done about a level over the threshold.
+    /// Chooses the merge of a level over the threshold.
     fn choose(
         &self,
         levels: &KeyspaceLevels,
@@ -84,14 +87,16 @@ impl Dedup {
         unless_claimed(part.or_else(whole)?, under_way)
     }
 
-    /// Whether a level stays where it is when it, and `more` sub-levels that it gets, become one.
+    /// Returns whether a level stays where it is when it, and `more` sub-levels that it gets,
+    /// become one.
     fn stays(&self, levels: &KeyspaceLevels, number: u8, more: usize) -> bool {
         let most = self.tiered.sub_levels;
         let free = most.saturating_sub(sub_levels(levels, number) + more);
         number == LOWEST || free * 2 >= most
     }
 
-    /// Full levels go down: into the oldest sub-level below, if that level would be merged for it anyway.
+    /// Sends full levels that go down into the oldest sub-level below, if that level would be
+    /// merged for it anyway.
     fn straight(
         &self,
         down: Choice,
@@ -112,7 +117,7 @@ impl Dedup {
     ) -> Option<Choice> {
         let top = down.inputs.iter().map(|input| input.place.level).min()?;
         let below = down.output.level;
-        // What a merge that was cut short began is gone on with as it was.
+        // A merge that was cut short goes on as it began.
         let is_new = down.inputs.iter().all(|input| input.place.level < below);
         let may_merge = top > 0
             && is_new
@@ -121,7 +126,7 @@ impl Dedup {
         let run = with_next(levels, top, below).filter(|_| may_merge)?;
         let above = Run::of_levels(levels, top..=below - 1)?;
         let is_over = |all: &Duplicates| {
-            // Of what goes down one version of each key would arrive.
+            // One version of each key that goes down would arrive.
             let arrives = estimates.keys(levels, &above)?;
             let would_be = run.versions() as f64 - above.versions() as f64 + arrives;
             let kept = run.versions() as f64 / all.rate();
@@ -147,7 +152,7 @@ impl Dedup {
         unless_claimed(choice, under_way)
     }
 
-    /// What of a level pays for the rest; `None` if that is all of it.
+    /// Merges the part of a level that pays for the rest; `None` if that is all of it.
     fn merge_part(
         &self,
         levels: &KeyspaceLevels,
@@ -200,7 +205,7 @@ impl Dedup {
             self.tiered.down_from(levels, number, reason, under_way)
         }?;
         Some(Choice {
-            // Moved, they would keep what they are chosen for.
+            // A move would keep the stale versions.
             kind: ChoiceKind::Merge,
             predicted: Some(duplicates),
             ..choice
@@ -283,13 +288,13 @@ impl Policy for Dedup {
     }
 }
 
-/// The levels that have anything to merge.
+/// Returns the levels that have anything to merge.
 fn of_levels(levels: &KeyspaceLevels) -> impl Iterator<Item = Run> + '_ {
     let below_level0 = (1..=LOWEST).filter_map(|number| Run::of_level(levels, number));
     below_level0.filter(|run| run.count() > 1)
 }
 
-/// Levels with the one that they go down to, if it holds anything and they do.
+/// Returns levels with the one that they go down to, if it holds anything and they do.
 fn with_next(levels: &KeyspaceLevels, top: u8, below: u8) -> Option<Run> {
     let ends = [top, below].map(|number| sub_levels(levels, number));
     Run::of_levels(levels, top..=below).filter(|_| ends.iter().all(|&count| count > 0))

@@ -1,4 +1,4 @@
-//! What of the levels a merge may take.
+//! The tables of the levels that a merge may take.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::compaction::claim::Claim;
 use crate::compaction::policy::Input;
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel, Table};
 
-/// What of a level is not on its way down.
+/// Returns the tables of a level that are not on their way down.
 pub(super) fn remaining(level: &Level, under_way: &[Claim]) -> Level {
     let stays = |table: &Arc<Table>| {
         let mut claims = under_way.iter();
@@ -53,7 +53,7 @@ pub(super) fn place(number: u8, sub_level: &SubLevel) -> Place {
     }
 }
 
-/// Every table of a level with its place, the youngest sub-level first.
+/// Returns every table of a level with its place, the youngest sub-level first.
 pub(super) fn all(number: u8, level: &Level) -> impl Iterator<Item = Input> + '_ {
     level.sub_levels.iter().flat_map(move |sub_level| {
         let place = place(number, sub_level);

@@ -1,4 +1,5 @@
-//! What to merge next: a pure function of the levels and of what is under way, tested without I/O.
+//! The choice of the next merge: a pure function of the levels and of the merges under way, tested
+//! without I/O.
 
 pub mod candidate;
 pub(crate) mod dedup;
@@ -31,8 +32,8 @@ use crate::things::things;
 
 /// A way to keep the levels in shape.
 pub trait Policy: Send + Sync {
-    /// The most urgent merge or move of a keyspace that may begin beside what is under way there;
-    /// `None` if nothing is over its target, or only what has to wait.
+    /// Returns the most urgent merge or move of a keyspace that may begin beside those under way
+    /// there; `None` if nothing is due, or if all that is due has to wait.
     fn pick(
         &self,
         levels: &KeyspaceLevels,
@@ -40,8 +41,8 @@ pub trait Policy: Send + Sync {
         estimates: &dyn Estimates,
     ) -> Option<Choice>;
 
-    /// What it weighs, in the order in which it would begin it: the first one that may begin is what
-    /// [`Policy::pick`] picks.
+    /// Returns its candidates, in the order in which it would begin them: [`Policy::pick`] picks
+    /// the first one that may begin.
     fn candidates(
         &self,
         levels: &KeyspaceLevels,
@@ -49,23 +50,23 @@ pub trait Policy: Send + Sync {
         estimates: &dyn Estimates,
     ) -> Vec<Candidate>;
 
-    /// About the bytes that merges still have to write until nothing is over its target.
+    /// Estimates the bytes that merges still have to write until nothing is over its target.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64;
 
-    /// How far the merges below level 0 are behind: 1 is one that should begin now. Writers are held back by
-    /// what is more.
+    /// Returns how far the merges below level 0 are behind: 1 is one that should begin now. More
+    /// than 1 holds writers back.
     fn overdue(&self, _: &KeyspaceLevels, _: &[Claim], _: &dyn Estimates) -> f64 {
         0.0
     }
 
-    /// The runs of which it wants to know what merging them would drop.
+    /// Returns the runs for which it needs the versions that merging them would drop.
     fn runs(&self, _: &KeyspaceLevels) -> Vec<Run> {
         Vec::new()
     }
 }
 
-/// Returns the policy that the settings describe, for a keyspace of some form. `level0_is_paid_for` if scans
-/// have asked level 0 so often that a merge of it is due.
+/// Returns the policy that the settings describe, for a keyspace of some form. `level0_is_paid_for`
+/// if scans have asked level 0 so often that a merge of it is due.
 pub fn described_by(
     settings: &PolicySettings,
     form: &KeyspaceOptions,
@@ -110,9 +111,10 @@ pub fn described_by(
     }
 }
 
-/// The choice of these inputs and of what they drag along in the output's sub-level. Inputs that
-/// overlap nothing are moved, unless the output's level is written in another form: for each level,
-/// `same_form_as_above` says whether its form is that of the level above.
+/// Makes the choice of these inputs and of the tables that they drag along in the output's
+/// sub-level. Inputs that overlap nothing are moved, unless the output's level is written in
+/// another form: for each level, `same_form_as_above` says whether its form is that of the level
+/// above.
 fn assemble(
     reason: Reason,
     mut inputs: Vec<Input>,
@@ -147,7 +149,7 @@ fn assemble(
     })
 }
 
-/// The choice, if it may begin beside what is under way.
+/// Returns the choice, if it may begin beside the merges under way.
 fn unless_claimed(choice: Choice, under_way: &[Claim]) -> Option<Choice> {
     let claim = Claim::of(&choice)?;
     let waits = under_way.iter().any(|other| other.conflicts_with(&claim));
@@ -162,7 +164,8 @@ fn split(picked: Option<Choice>) -> (Option<Choice>, Option<Choice>) {
     }
 }
 
-/// Returns whether a policy wants nothing but leftovers. One that waits for merges under way wants something.
+/// Returns whether a policy wants nothing but leftovers. One that waits for merges under way wants
+/// something.
 fn is_idle(
     policy: &dyn Policy,
     levels: &KeyspaceLevels,
@@ -182,12 +185,12 @@ pub struct Choice {
     pub inputs: Vec<Input>,
     /// The sub-level that takes the outputs.
     pub output: Place,
-    /// What it is expected to drop, if that is why it was chosen.
+    /// Versions that it is expected to drop, if it was chosen for that.
     pub predicted: Option<Duplicates>,
 }
 
 impl Choice {
-    /// The same choice, its outputs' sub-level with this name if it has none.
+    /// Returns the same choice, its outputs' sub-level with this name if it has none.
     pub fn named(self, name: impl FnOnce() -> u64) -> Choice {
         Choice {
             output: self.output.named(name),
@@ -195,7 +198,7 @@ impl Choice {
         }
     }
 
-    /// Whether it was chosen for a range of keys and leaves the rest.
+    /// Returns whether it was chosen for a range of keys and leaves the rest.
     pub fn is_of_range(&self) -> bool {
         matches!(
             self.reason,
@@ -203,8 +206,8 @@ impl Choice {
         )
     }
 
-    /// Returns whether it begins beside the slices of other merges that wait to be built: a removal and a move
-    /// are one edit, and nothing else should wait for level 0.
+    /// Returns whether it begins beside the slices of other merges that wait to be built: a removal
+    /// and a move are one edit, and nothing else should wait for level 0.
     pub fn goes_first(&self) -> bool {
         self.kind != ChoiceKind::Merge || self.is_of_level0()
     }
@@ -217,7 +220,7 @@ impl Choice {
         )
     }
 
-    /// Whether it makes level 0 smaller, which nothing else should wait for.
+    /// Returns whether it makes level 0 smaller, which nothing else should wait for.
     pub fn is_of_level0(&self) -> bool {
         matches!(
             self.reason,
@@ -240,18 +243,18 @@ impl Input {
     }
 }
 
-/// What is done with the inputs.
+/// The treatment of the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChoiceKind {
     /// Their files stay as they are and are listed at the output's place.
     Move,
-    /// They are read and written anew.
+    /// They are read and written to new tables.
     Merge,
     /// They go, and nothing takes their place.
     Removal,
 }
 
-/// Why.
+/// The reason for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Level 0 has too many sub-levels.
@@ -260,15 +263,15 @@ pub enum Reason {
     Level0Scans(usize),
     /// A level has more bytes than its target, in percent of it.
     LevelSize { level: u8, percent: u64 },
-    /// The same, and nobody is held back for it.
+    /// The same, and no writer is held back for it.
     Leftover { level: u8, percent: u64 },
     /// A level has bytes, and its target is so small that it is to have none.
     UnusedLevel { level: u8 },
     /// A level below level 0 has as many sub-levels as it may have.
     SubLevels { level: u8, count: usize },
-    /// A level has so many versions for each that would stay, in percent.
+    /// Versions of a level for each that would stay, in percent.
     Duplicates { level: u8, percent: u64 },
-    /// Neighbouring sub-levels give so much for each byte that merging them writes, in percent.
+    /// Gain of neighbouring sub-levels for each byte that merging them writes, in percent.
     Score { sub_levels: usize, percent: u64 },
     /// The same, of some of the keys of a level.
     DuplicatesOfRange { level: u8, percent: u64 },
@@ -276,17 +279,17 @@ pub enum Reason {
     ScoreOfRange { sub_levels: usize, percent: u64 },
     /// A level has sub-levels that the policy would not have made.
     OtherPolicy { level: u8, sub_levels: usize },
-    /// So many percent of the entries of some tables are tombstones.
+    /// Percentage of tombstones among the entries of some tables.
     Tombstones { level: u8, percent: u64 },
     /// Iterators have passed over tombstones of a level often enough.
     PassedOver { level: u8 },
-    /// A tombstone has been in tables for so long.
+    /// Time that a tombstone has been in tables.
     TombstoneAge { level: u8, seconds: u64 },
-    /// So many percent of the bytes of some tables are superseded versions that no snapshot needs.
+    /// Percentage of superseded versions that no snapshot needs among the bytes of some tables.
     Superseded { level: u8, percent: u64 },
-    /// Deleted ranges hide all that so many tables hold.
+    /// Number of tables that deleted ranges hide whole.
     Hidden { tables: usize },
-    /// Somebody asked for it.
+    /// A caller asked for it.
     AskedFor,
 }
 

@@ -1,30 +1,31 @@
-//! The policy of the best score: of all neighbouring sub-levels those are merged that give the most for each
+//! The policy of the best score: it merges the neighbouring sub-levels that give the most for each
 //! byte written.
 //!
-//! What a merge gives is the space that it frees, stale versions and tombstones, and the probes that it
-//! saves every read, both counted in bytes. What is freed would be freed anyway by the next larger merge, the
-//! later the larger the merge is, so it counts for the share of the store that is merged: otherwise the youngest
-//! sub-levels, which have the most duplicates, are merged over and over for space that they take for
-//! a moment. A probe is worth [`PROBE_WORTH`] of the bytes that leave small sub-levels, for the
-//! larger they are the longer it takes until as many have come again. The score is the sum divided by the
-//! bytes that the merge writes, so that merges for any of these reasons compete with one another,
-//! wherever they are in the levels. One is worth it from
+//! A merge gives the space that it frees, of stale versions and tombstones, and the probes that it
+//! saves every read, both counted in bytes. The next larger merge would free that space anyway, the
+//! later the larger the merge is. So the space counts for the share of the store that is merged.
+//! Otherwise the youngest sub-levels, which have the most duplicates, are merged over and over for
+//! space that they take for a moment. A probe is worth [`PROBE_WORTH`] of the bytes that leave
+//! small sub-levels, for the larger they are the longer it takes until as many have come again. The
+//! score is the sum divided by the bytes that the merge writes. So merges for any of these reasons
+//! compete with one another, wherever they are in the levels. A merge is worth it from
 //! `Options::least_score` on.
 //!
-//! Of a run a range of keys may be merged without the rest (`compaction/parts.rs`), if its own score is better: where
-//! updates come in clusters most of the stale versions are in a small part of the store. Its share of the store is small, too,
-//! so more of it has to be stale until it is merged: the square of what is stale, by what stays, is what
-//! counts. That is right. Of two ranges that cost 1 and 19 to write, it is best to merge the small one at not
-//! the same part of stale versions, but a larger one: space costs the same in both.
+//! A range of keys of a run may be merged without the rest (`compaction/parts.rs`), if its own
+//! score is better. Where updates come in clusters, most stale versions are in a small part of the
+//! store. The range's share of the store is small, too, so more of it has to be stale until it is
+//! merged: its stale bytes count by its share of the store, divided by the bytes that stay. That is
+//! right. Of two ranges that cost 1 and 19 to write, it is best to merge the small one not at the same part of
+//! stale versions, but at a larger one: space costs the same in both.
 //!
-//! A threshold on a level (`dedup.rs`) sees the level's duplicates only as a whole: a few young
+//! A threshold on a level (`dedup.rs`) sees the level's duplicates only as a whole. A few young
 //! sub-levels full of stale versions above a large old one are below it, and when it is reached the
 //! old one is written for their sake.
 //!
-//! What is tiered goes on: a level that has its number of sub-levels goes down, so that reads never have to
-//! ask more of them, whatever they hold. Of level 0 that is four times the usual number: there is a
-//! better time to merge it than as soon as possible. Level 0 is merged on its own, for what of it goes
-//! down with a large merge would keep the next from going down.
+//! The tiered rules hold, too: a level that has its number of sub-levels goes down, so that reads
+//! never have to ask more of them, stale or not. For level 0 that is four times the usual number:
+//! there is a better time to merge it than as soon as possible. Level 0 is merged on its own, for
+//! its sub-levels in a large merge would keep the next from going down.
 
 use crate::compaction::claim::Claim;
 use crate::compaction::estimates::{Duplicates, Estimates};
@@ -41,32 +42,32 @@ use crate::levels::{KeyRange, KeyspaceLevels, Place};
 /// The bytes of stale versions that are as bad as one more sub-level, for each byte that a merge of it
 /// brings out of small sub-levels.
 const PROBE_WORTH: f64 = 0.01;
-/// Times the usual sub-levels that level 0 may have.
+/// Sub-levels that level 0 may have, as a multiple of the usual number.
 pub(crate) const LEVEL0_TIMES: usize = 4;
-/// How many of the best are looked at more closely.
+/// Number of the best runs that get a closer look.
 const CLOSER_LOOKS: usize = 8;
 
-/// What the policy of the best score goes by.
+/// Settings of the policy of the best score.
 #[derive(Clone, Debug)]
 pub(crate) struct Score {
-    /// What holds at any score.
+    /// Tiered rules, which hold at any score.
     pub(crate) tiered: Tiered,
-    /// From which on a merge is worth what it writes.
+    /// Score from which on a merge is worth its writes.
     pub(crate) least_score: f64,
 }
 
-/// A run and what merging it would give.
+/// A run and the gain of merging it.
 #[derive(Clone, Debug)]
 pub(crate) struct Scored {
     pub(crate) run: Run,
     pub(crate) duplicates: Duplicates,
     pub(crate) score: f64,
-    /// Of the run only a range of keys is merged.
+    /// Whether only a range of the run's keys is merged.
     pub(crate) is_part: bool,
 }
 
 impl Scored {
-    /// `all_bytes` are those of all levels.
+    /// Scores the merge of a run. `all_bytes` are those of all levels.
     fn new(run: Run, duplicates: Duplicates, all_bytes: u64) -> Self {
         let total = run.size_bytes() as f64;
         let freed = total * duplicates.droppable_share();
@@ -82,7 +83,8 @@ impl Scored {
         }
     }
 
-    /// Of a range of keys. No sub-level goes, so it saves probes to some only: they do not count.
+    /// Scores the merge of a range of keys. No sub-level goes, so it saves probes to some reads
+    /// only: they do not count.
     fn of_part(run: Run, duplicates: Duplicates, all_bytes: u64) -> Self {
         Scored {
             score: score_of_part(run.size_bytes(), duplicates, all_bytes),
@@ -92,7 +94,7 @@ impl Scored {
         }
     }
 
-    /// The same with what is known more closely.
+    /// Scores the same run after a closer look.
     fn with(self, duplicates: Duplicates, all_bytes: u64) -> Self {
         let new = if self.is_part {
             Self::of_part
@@ -103,7 +105,7 @@ impl Scored {
     }
 }
 
-/// Of merging so many bytes of a range of keys.
+/// Returns the score of merging `bytes` of a range of keys.
 pub(super) fn score_of_part(bytes: u64, duplicates: Duplicates, all_bytes: u64) -> f64 {
     let total = bytes as f64;
     let freed = total * duplicates.droppable_share();
@@ -111,8 +113,8 @@ pub(super) fn score_of_part(bytes: u64, duplicates: Duplicates, all_bytes: u64) 
 }
 
 impl Score {
-    /// Every run that may be merged now and of which something is known, and the best part of each, the best
-    /// first.
+    /// Returns every run that may be merged now and has an estimate, and the best part of each, the
+    /// best first.
     pub(crate) fn scored(
         &self,
         levels: &KeyspaceLevels,
@@ -164,7 +166,8 @@ impl Score {
         closer.find_map(|scored| self.choose(levels, &scored, under_way))
     }
 
-    /// A run that was looked at closely is merged, if that is still worth it and nothing is in its way.
+    /// Chooses the merge of a run after a closer look, if it is still worth it and nothing is in
+    /// its way.
     fn choose(
         &self,
         levels: &KeyspaceLevels,
@@ -210,8 +213,8 @@ impl Score {
         scored.enumerate().map(candidate).collect()
     }
 
-    /// A run to the place of its oldest sub-level; what is the oldest of level 0, to one of its own in
-    /// level 1.
+    /// Merges a run into the place of its oldest sub-level; if that is the oldest of level 0, into
+    /// one of its own in level 1.
     fn merge(&self, levels: &KeyspaceLevels, scored: &Scored) -> Option<Choice> {
         let run = &scored.run;
         let (sub_levels, percent) = (run.count(), (scored.score * 100.0) as u64);
@@ -246,7 +249,7 @@ impl Score {
         let choice = assemble(reason, inputs, dragged, output, same_form)?;
         Some(Choice {
             kind: match choice.kind {
-                // Moved, they would keep what they are chosen for, if that is more than probes.
+                // A move would keep the duplicates, if the run is chosen for more than probes.
                 ChoiceKind::Move if scored.duplicates.rate() < 1.0 + self.least_score => {
                     ChoiceKind::Move
                 }
@@ -258,7 +261,7 @@ impl Score {
     }
 }
 
-/// The same run with what snapshots keep; `None` if that is not known.
+/// Scores the same run less the versions that snapshots keep; `None` if they are not known.
 fn look_closer(
     levels: &KeyspaceLevels,
     scored: Scored,
@@ -298,8 +301,8 @@ impl Policy for Score {
         self.tiered.debt_bytes(levels)
     }
 
-    /// The merge that matters is the largest, of all below level 0: what it frees for each byte is nearly
-    /// what waits there for each key.
+    /// Measures the largest merge, of all below level 0: it frees for each byte nearly as much as
+    /// waits there for each key.
     fn overdue(
         &self,
         levels: &KeyspaceLevels,

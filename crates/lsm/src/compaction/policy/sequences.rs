@@ -79,7 +79,7 @@ impl Sequence {
         self.next_number += 1;
     }
 
-    /// Debt does not fall when a table comes to level 0.
+    /// Flushes a table. Debt does not fall when it comes to level 0.
     fn flush(&mut self) {
         let debt = |sequence: &Sequence| sequence.policy.debt_bytes(levels(&sequence.version()));
         let before = debt(self);
@@ -90,7 +90,7 @@ impl Sequence {
         assert!(debt(self) >= before);
     }
 
-    /// Tables that a range hides are removed.
+    /// Deletes a range. Tables that it hides are removed.
     fn delete_range(&mut self) {
         let from = self.random.random_range(0..KEYS);
         let range = KeyRange::inclusive(key(from), key(from + KEYS / 3));
@@ -98,7 +98,7 @@ impl Sequence {
             .retain(|added| !range.encloses(&added.table.bounds));
     }
 
-    /// A file may come to any level that has nothing of its keys, as by an ingestion.
+    /// Adds a file to a level that has nothing of its keys, as an ingestion does.
     fn ingest(&mut self) {
         let level = self.random.random_range(1..LEVELS as u8);
         let from = self.random.random_range(0..KEYS - 20);
@@ -109,7 +109,7 @@ impl Sequence {
         }
     }
 
-    /// Another opening may have another form for the levels, and smaller ones.
+    /// Opens the store again, maybe with another form for the levels, and smaller ones.
     fn open(&mut self) {
         let form = self.random.random_range(0..LEVELS);
         if let Some(same) = self.policy.same_form_as_above.get_mut(form) {
@@ -177,7 +177,7 @@ impl Sequence {
         panic!("no end of merges");
     }
 
-    /// At rest no level is over its target, and none that is not used has tables.
+    /// Checks that at rest no level is over its target, and none that is not used has tables.
     fn check_rest(&self, levels: &KeyspaceLevels, targets: &Targets) {
         for (number, level) in (1u8..).zip(levels.levels.iter().skip(1)) {
             let bytes = level.size_bytes();
@@ -250,7 +250,8 @@ fn before_a_crossing(tables: impl Iterator<Item = u64>) -> Sequence {
 }
 
 impl Sequence {
-    /// Works off what moves alone do, and returns how many tables each edit moved. No table is moved twice.
+    /// Works off all that moves alone do, and returns how many tables each edit moved. No table is
+    /// moved twice.
     fn move_to_rest(&mut self) -> Vec<usize> {
         let mut moved = BTreeSet::new();
         let mut edits = Vec::new();
@@ -274,7 +275,7 @@ impl Sequence {
 
 #[test]
 fn a_crossing_of_many_tables_takes_several_edits() {
-    // The first edit moves less than half of what level 3 is to have.
+    // The first edit moves less than half of level 3's target.
     let first = std::iter::repeat_n(10, MOST_MOVED);
     let mut sequence = before_a_crossing(first.chain(std::iter::repeat_n(11, 4900)));
     assert_eq!(sequence.move_to_rest(), [MOST_MOVED, 3952, 1]);
@@ -282,7 +283,7 @@ fn a_crossing_of_many_tables_takes_several_edits() {
 
 #[test]
 fn a_level_that_has_begun_takes_the_rest_of_a_crossing_by_moves() {
-    // The first edit moves most of what level 3 is to have.
+    // The first edit moves most of level 3's target.
     let mut sequence = before_a_crossing(std::iter::repeat_n(20, 4700));
     let edits = sequence.move_to_rest();
     assert_eq!(edits[0], MOST_MOVED);

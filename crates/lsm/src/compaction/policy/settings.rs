@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is merged with what, and when. Reads are right whichever it is; what differs is what is written
-/// for each byte that comes in, the space that stale versions take, and how many tables a read has to ask.
+/// The rule that chooses the tables to merge, and when. Reads are right under each rule. The rules
+/// differ in the bytes written for each byte that comes in, the space that stale versions take, and
+/// the number of tables that a read has to ask.
 ///
 /// ```
 /// use terrace::{CompactionPolicy, Options};
@@ -22,19 +23,20 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum CompactionPolicy {
-    /// Each level below level 0 is one sorted run, `level_ratio` times as large as the one above: few
-    /// stale versions, few tables to ask, and every byte is written several times on each level.
+    /// Each level below level 0 is one sorted run, `level_ratio` times as large as the one above.
+    /// There are few stale versions and few tables to ask, and every byte is written several times
+    /// on each level.
     #[default]
     Leveled,
-    /// Each level holds up to `level_ratio` sorted runs and goes down as one: every byte is written once
-    /// on each level, and there may be as many versions of a key as runs.
+    /// Each level holds up to `level_ratio` sorted runs and goes down as one. Every byte is written
+    /// once on each level, and there may be as many versions of a key as runs.
     Tiered,
-    /// As `Tiered`, but the lowest level is one run, where most stale versions would be: between the
-    /// two in what is written and what is kept.
+    /// As `Tiered`, but the lowest level is one run, where most stale versions would be: between
+    /// the two in bytes written and bytes kept.
     Lazy,
     /// As `Tiered`, but a level becomes one run before it is full once it has
-    /// `Options::dedup_threshold` versions for each that would be left:
-    /// what stale versions may take is a setting. (PlexDB.)
+    /// `Options::dedup_threshold` versions for each that would be left: the space that stale
+    /// versions may take is a setting. (PlexDB.)
     Dedup,
     /// As `Tiered`, but neighbouring sub-levels of any level are merged before it is full once that frees
     /// `Options::least_score` bytes, or saves probes worth as much, for
@@ -43,7 +45,8 @@ pub enum CompactionPolicy {
 }
 
 impl CompactionPolicy {
-    /// Whether it goes by what merges would drop, and may merge a range of keys only.
+    /// Returns whether it goes by the versions that merges would drop, and may merge a range of
+    /// keys only.
     #[doc(hidden)]
     pub fn is_by_duplicates(self) -> bool {
         matches!(self, CompactionPolicy::Dedup | CompactionPolicy::Score)

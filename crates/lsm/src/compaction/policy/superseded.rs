@@ -1,14 +1,16 @@
 //! Superseded versions that a snapshot held, under any policy: they are dropped when the snapshot is gone.
 //!
-//! A merge beside a snapshot keeps the versions that the snapshot sees. Such a version then lies beside the newer
-//! one in one table. No policy looks for it there: the table overlaps nothing below, and no sub-level is too many.
-//! So each table notes its superseded versions ([`crate::table::Superseded`]). When no snapshot needs one of them
-//! any more, and they are a quarter of the table's bytes, the table is written anew in its place.
+//! A merge beside a snapshot keeps the versions that the snapshot sees. Such a version then lies
+//! beside the newer one in one table. No policy looks for it there: the table overlaps nothing
+//! below, and no sub-level is too many. So each table notes its superseded versions
+//! ([`crate::table::Superseded`]). When no snapshot needs one of them any more, and they are a
+//! quarter of the table's bytes, the table is rewritten in its place.
 //!
-//! Such a merge waits until nothing else may begin, and is no debt that slows writers down. One function
-//! ([`drops_superseded`]) decides whether a merge drops a version and whether a table is due. So a table is due
-//! only if the merge drops all noted versions, and no table is written anew for ever. A merge that drops less than
-//! half of them is a setback all the same, and its tables wait for more.
+//! Such a merge waits until nothing else may begin, and is no debt that slows writers down. One
+//! function ([`drops_superseded`]) decides whether a merge drops a version and whether a table is
+//! due. So a table is due only if the merge drops all noted versions, and no table is rewritten for
+//! ever. A merge that drops less than half of them is a setback all the same, and its tables wait
+//! for more.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! Scripts in tests/golden/policy: levels in, choice out. A script is a list of cases separated by
-//! empty lines; `TERRACE_BLESS=1` writes the answers anew.
+//! empty lines; `TERRACE_BLESS=1` writes the answers again.
 //!
 //! ```text
 //! # why this case is there
@@ -35,7 +35,7 @@ use crate::compaction::targets::Shape;
 use crate::levels::testing::{added, levels, sub_level_place, version};
 use crate::levels::{TableAdded, Version};
 
-/// What stands before an answer.
+/// Prefix of an answer.
 const ANSWER: &str = "=> ";
 
 fn place_of(text: &str) -> Place {
@@ -115,10 +115,10 @@ fn policy(line: &str) -> Box<dyn Policy> {
     }
 }
 
-/// What stands before what holds for tombstones; without it nothing does.
+/// Prefix of the rules for tombstones; without it there are none.
 const TOMBSTONES: &str = "tombstones ";
 
-/// `case` has what the ranges of tables hide.
+/// Adds the rules for tombstones. `case` has the entries that the ranges of tables hide.
 fn with_tombstones(inner: Box<dyn Policy>, line: &str, case: &str) -> Box<dyn Policy> {
     let number = |name: &str| {
         let value = line.split_whitespace().find_map(|option| {
@@ -205,7 +205,7 @@ fn leveled(line: &str) -> Leveled {
     policy
 }
 
-/// What stands before a merge under way.
+/// Prefix of a merge under way.
 const UNDER_WAY: &str = "under way: ";
 
 fn claim(version: &Version, text: &str) -> Claim {
@@ -227,11 +227,11 @@ fn claim(version: &Version, text: &str) -> Claim {
     Claim::of(&choice).unwrap()
 }
 
-/// What stands before duplicate rates, and before the number of keys that there are.
+/// Prefixes of duplicate rates, and of the number of keys that there are.
 const RATES: &str = "rates: ";
 const KEYS: &str = "keys: ";
 
-/// Duplicate rates by level; or sub-levels that hold random ones of so many keys, a byte each.
+/// Duplicate rates by level; or sub-levels that hold random ones of this many keys, a byte each.
 #[derive(Default)]
 struct Rates {
     by_level: Vec<(u8, f64)>,

@@ -1,21 +1,22 @@
 //! The tiered policy: a level holds several sub-levels and goes down as a whole, as one new sub-level
 //! of the next level, when it has its number of them.
 //!
-//! So every byte is written once for each level that it passes, whatever is there already: as little as
-//! a merge of sorted runs can write. The price is space and probes: a level may hold as many versions of a
-//! key as sub-levels.
+//! So every byte is written once for each level that it passes, however much is there already: as
+//! little as a merge of sorted runs can write. The price is space and probes: a level may hold as
+//! many versions of a key as sub-levels.
 //!
-//! Below level 0, a level that would be full with what comes down on it goes along in the same merge, and so
-//! does the one below: what comes down is written one time less, as when a counter carries. The last level
-//! of all, which has none below, becomes one sub-level again.
+//! Below level 0, a level that would be full with the tables that come down on it goes along in the
+//! same merge, and so does the one below. These tables are written one time less, as when a counter
+//! carries. The last level of all, which has none below, becomes one sub-level again.
 //!
 //! The lazy policy (Dayan, Idreos: Dostoevsky, SIGMOD 2018) is tiered but for the lowest level that
-//! holds tables, which has one sub-level: what comes down on it is merged with what it
-//! overlaps there. Most stale versions and most probes of a tiered store are in that level. Once it is
-//! over its target it goes down with what came on it, and a lower one is the last.
+//! holds tables, which has one sub-level. Tables that come down on it are merged with those that
+//! they overlap there. Most stale versions and most probes of a tiered store are in that level.
+//! Once it is over its target it goes down with the tables that came on it, and a lower one is the
+//! last.
 //!
-//! A sub-level may only go down with all older ones of its level, so while some of a level is under way,
-//! what arrives there waits, and goes down together.
+//! A sub-level may only go down with all older ones of its level. So while some of a level is under
+//! way, sub-levels that arrive there wait, and go down together.
 
 use std::ops::RangeInclusive;
 
@@ -28,7 +29,7 @@ use crate::compaction::policy::{Choice, Input, Policy, Reason, assemble, unless_
 use crate::compaction::targets::Shape;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Level, Place};
 
-/// What the tiered policy goes by.
+/// Settings of the tiered policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Tiered {
     /// Sub-levels of level 0 that start a merge.
@@ -40,10 +41,10 @@ pub(crate) struct Tiered {
     pub(crate) same_form_as_above: Vec<bool>,
 }
 
-/// What is special about the lowest level that holds tables.
+/// Form of the lowest level that holds tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LastLevel {
-    /// Nothing.
+    /// Like every other level.
     Tiered,
     /// It is one sub-level, until it is over its target.
     Leveled(Shape),
@@ -60,7 +61,7 @@ impl Tiered {
         }
     }
 
-    /// Whether a level goes down if it gets `more` sub-levels.
+    /// Returns whether a level goes down if it gets `more` sub-levels.
     pub(super) fn is_full(&self, levels: &KeyspaceLevels, number: u8, more: usize) -> bool {
         let sub_levels = sub_levels(levels, number);
         sub_levels > 0
@@ -74,8 +75,9 @@ impl Tiered {
             && number == levels.deepest_level()
     }
 
-    /// The lowest level that goes down with this one. Level 0 goes alone: as long as it is under way
-    /// nothing else of it may go down, and a merge of lower levels takes too long for that.
+    /// Returns the lowest level that goes down with this one. Level 0 goes alone: as long as it is
+    /// under way nothing else of it may go down, and a merge of lower levels takes too long for
+    /// that.
     fn last_full(&self, levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> u8 {
         let mut last = number;
         while (1..LOWEST).contains(&last)
@@ -87,7 +89,7 @@ impl Tiered {
         last
     }
 
-    /// A level and what is full with it go down.
+    /// Sends a level down, and those that are full with it.
     pub(super) fn down_from(
         &self,
         levels: &KeyspaceLevels,
@@ -110,8 +112,8 @@ impl Tiered {
         }
     }
 
-    /// What comes from above and the younger sub-levels of a level, merged into its oldest one. Of
-    /// that takes part what they overlap, so that a merge which was cut short does what is left.
+    /// Merges tables from above and the younger sub-levels of a level into its oldest one. Of that
+    /// the tables that they overlap take part, so that a merge which was cut short does the rest.
     pub(super) fn onto_oldest(
         &self,
         reason: Reason,
@@ -128,7 +130,8 @@ impl Tiered {
         assemble(reason, inputs, dragged, output, &self.same_form_as_above)
     }
 
-    /// Onto the level that is kept as one sub-level; both go to the next if it would be too large.
+    /// Merges inputs onto the level that is kept as one sub-level; both go to the next if it would
+    /// be too large.
     fn onto_last(
         &self,
         reason: Reason,
@@ -147,8 +150,8 @@ impl Tiered {
 }
 
 impl Tiered {
-    /// The uppermost of these levels that is full and may go down. The upper levels first: they hold
-    /// writers back, and take along what is full below.
+    /// Picks the uppermost of these levels that is full and may go down. The upper levels go first:
+    /// they hold writers back, and take along full levels below.
     pub(super) fn pick_full(
         &self,
         levels: &KeyspaceLevels,
@@ -167,7 +170,7 @@ impl Tiered {
         })
     }
 
-    /// How full each of these levels is, the uppermost first.
+    /// Returns how full each of these levels is, the uppermost first.
     pub(super) fn candidates_within(
         &self,
         levels: &KeyspaceLevels,
@@ -221,8 +224,8 @@ impl Policy for Tiered {
         self.candidates_within(levels, under_way, 0..=LOWEST)
     }
 
-    /// Level 0, if it is full, and of the others the sub-levels beyond those that make them full: a full
-    /// level is nothing to hold writers back for, however large it is.
+    /// Counts level 0, if it is full, and of the others the sub-levels beyond those that make them
+    /// full: a full level is nothing to hold writers back for, however large it is.
     fn debt_bytes(&self, levels: &KeyspaceLevels) -> u64 {
         let over = |(number, level): (u8, &Level)| {
             let most = match number {
@@ -241,7 +244,7 @@ impl Policy for Tiered {
     }
 }
 
-/// All of level 0 to a sub-level of its own in level 1, if nothing of it is under way.
+/// Sends all of level 0 to a sub-level of its own in level 1, if nothing of it is under way.
 pub(super) fn level0_down(
     levels: &KeyspaceLevels,
     under_way: &[Claim],
@@ -255,7 +258,7 @@ pub(super) fn level0_down(
     onto_next(reason, inputs, levels, 0, same_form_as_above)
 }
 
-/// Inputs, of which `last` is the lowest level, to a sub-level of their own in the one below.
+/// Sends inputs, of which `last` is the lowest level, to a sub-level of their own in the one below.
 fn onto_next(
     reason: Reason,
     inputs: Vec<Input>,
@@ -279,7 +282,7 @@ pub(super) fn all_of(levels: &KeyspaceLevels, number: u8) -> impl Iterator<Item 
     level.into_iter().flat_map(move |level| all(number, level))
 }
 
-/// Whether nothing of a level takes part in a merge.
+/// Returns whether nothing of a level takes part in a merge.
 pub(super) fn is_at_rest(levels: &KeyspaceLevels, number: u8, under_way: &[Claim]) -> bool {
     let level = levels.levels.get(usize::from(number));
     let mut tables = level.into_iter().flat_map(Level::tables);
@@ -291,8 +294,8 @@ fn oldest(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     Some(place(number, level.sub_levels.last()?))
 }
 
-/// Where a level goes: to a sub-level of its own in the next one. It may be there already, if it is a
-/// base or a merge that was cut short began it.
+/// Returns the place that a level goes to: a sub-level of its own in the next one. It may be there
+/// already, if it is a base or a merge that was cut short began it.
 pub(super) fn below(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     let below = oldest(levels, number)?.below();
     let next = levels.levels.get(usize::from(below.level))?;
@@ -301,7 +304,7 @@ pub(super) fn below(levels: &KeyspaceLevels, number: u8) -> Option<Place> {
     Some(begun.map_or(below, |sub_level| place(below.level, sub_level)))
 }
 
-/// What a sub-level has in the range.
+/// Returns the tables of a sub-level in the range.
 pub(super) fn dragged(levels: &KeyspaceLevels, output: Place, hull: &KeyRange) -> Vec<Input> {
     let Some(level) = levels.levels.get(usize::from(output.level)) else {
         return Vec::new();

@@ -1,28 +1,30 @@
 //! Tombstones that are many or old, under any policy: they are merged down until they are gone.
 //!
-//! A policy sees sizes, sub-levels and versions of keys. A tombstone has no older version beside it, so
-//! many of them in one place look like as many keys, and what they hide lies where nobody looks. Scans
-//! walk over both, and what was deleted stays on the disk.
+//! A policy sees sizes, sub-levels and versions of keys. A tombstone has no older version beside
+//! it, so many of them in one place look like as many keys. The versions that they hide lie where
+//! no policy looks. Scans walk over both, and deleted data stays on the disk.
 //!
-//! Tables *full of* tombstones, by the share of their entries, and tables with *old* ones are merged onto
-//! the next older sub-level that they overlap, none skipped: the smallest merge by which a tombstone comes closer
-//! to what it hides. Where nothing older overlaps them they are written anew in their place, without. Each such
-//! merge leaves its tombstones in an older place or nowhere, so there is an end to them, and one
-//! after the other they reach the oldest sub-level under any policy.
+//! Tables *full of* tombstones, by the share of their entries, and tables with *old* ones are
+//! merged onto the next older sub-level that they overlap, none skipped. That is the smallest merge
+//! by which a tombstone comes closer to the versions that it hides. Where nothing older overlaps
+//! the tables, they are rewritten in their place, without tombstones. Each such merge leaves its
+//! tombstones in an older place or nowhere. So these merges end, and one after the other the
+//! tombstones reach the oldest sub-level under any policy.
 //!
-//! What a snapshot needs cannot be dropped, and merging it would not end by itself. So tables count as
-//! full, and are written anew in their place, only if every number in them is at or below that of the oldest
-//! snapshot: then all their tombstones go, and none is looked at twice. Old ones go down
-//! beside a snapshot, too, unless it is older than all of the table: where snapshots come and go
-//! all the time, tables high up may never be free of them.
+//! Versions that a snapshot needs cannot be dropped, and merging them would not end by itself. So
+//! tables count as full, and are rewritten in their place, only if every number in them is at or
+//! below that of the oldest snapshot. Then all their tombstones go, and none is looked at twice.
+//! Old ones go down beside a snapshot, too, unless it is older than all of the table: where
+//! snapshots come and go all the time, tables high up may never be free of them.
 //!
-//! Level 0 counts as one table, for it is merged soon as it is; if it is only full, not old, it waits until it is no
-//! small part of what it would drag along. Full tables wait until the policy itself wants
-//! nothing, merges under way included. Old ones wait for level 0 alone: that is what holds
-//! writers back. Neither is a debt that slows writers down.
+//! Level 0 counts as one table, for it is merged soon as it is. If it is only full, not old, it
+//! waits until it is no small part of the entries that it would drag along. Full tables wait until
+//! the policy itself wants nothing, merges under way included. Old ones wait for level 0 alone,
+//! because level 0 holds writers back. Neither is a debt that slows writers down.
 //!
-//! Iterators pass over tombstones, and pay for it (`db/passed_over.rs`). A table for whose merge they have paid
-//! counts as full, whatever its share is: a few tombstones side by side are in the way of every iterator that begins there.
+//! Iterators pass over tombstones, and pay for it (`db/passed_over.rs`). A table for whose merge
+//! they have paid counts as full at any share: a few tombstones side by side are in the way of
+//! every iterator that begins there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,36 +42,38 @@ use crate::compaction::policy::{
 use crate::compaction::run::Run;
 use crate::levels::{KeyRange, KeyspaceLevels, Place, Table};
 
-/// Tables of a sub-level that go at once, at most: a merge under way keeps level 0 from the keys of it.
+/// Maximum number of tables of a sub-level that go at once: a merge under way keeps level 0 from
+/// its keys.
 pub(super) const MOST_TABLES: usize = 8;
-/// Times its own entries, and what its ranges hide, that a full level 0 may drag along.
+/// Entries that a full level 0 may drag along, as a multiple of its own and those that its ranges
+/// hide.
 const LEVEL0_RATIO: u64 = 4;
 
-/// Any policy, and what holds for tombstones beside it.
+/// Any policy, and the rules for tombstones beside it.
 pub struct Tombstones {
     pub inner: Box<dyn Policy>,
-    /// The share of a table's entries from which on it is full; 0: none is.
+    /// Percentage of tombstones from which on a table is full; 0: none is.
     pub percent: u32,
-    /// The age from which on they are old; 0: none is.
+    /// Age from which on tombstones are old; 0: none is.
     pub age_seconds: u64,
     pub seen: Arc<Seen>,
 }
 
-/// What there is to know of tombstones beside the levels.
+/// Facts about tombstones that the levels do not have.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Seconds since 1970.
     pub now_seconds: u64,
-    /// From when those of unknown age count.
+    /// Time from which on tombstones of unknown age count.
     pub opened_seconds: u64,
-    /// The oldest number that somebody may read at, or an older one.
+    /// Oldest number that a reader may read at, or an older one.
     pub oldest_snapshot: SequenceNumber,
-    /// By the numbers of tables with range tombstones: about the entries that these hide in older tables.
+    /// Entries, about, that the range tombstones of a table hide in older tables, by its number.
     pub hidden: Arc<BTreeMap<u64, u64>>,
-    /// By the numbers of tables that younger ranges hide whole: a reader at this number or a later one
-    /// sees nothing of the table.
+    /// Numbers from which on readers see nothing of a table that younger ranges hide whole, by its
+    /// number.
     pub hidden_from: Arc<BTreeMap<u64, SequenceNumber>>,
-    /// The numbers of tables for whose merge iterators have paid.
+    /// Numbers of tables for whose merge iterators have paid.
     pub paid_for: Arc<BTreeSet<u64>>,
 }
 
@@ -86,12 +90,13 @@ impl Seen {
             .saturating_sub(since.unwrap_or(self.opened_seconds))
     }
 
-    /// Whether no snapshot is in the way of anything in the table.
+    /// Returns whether no snapshot is in the way of anything in the table.
     fn is_free(&self, table: &Table) -> bool {
         table.max_sequence <= self.oldest_snapshot
     }
 
-    /// Tombstones, a range for itself and what it hides; and the same with all other entries.
+    /// Counts tombstones, a range for itself and the entries that it hides; and these with all
+    /// other entries.
     fn weights<'a>(&self, tables: impl Iterator<Item = &'a Arc<Table>>) -> (u64, u64) {
         tables.fold((0, 0), |(tombstones, all), table| {
             let hidden = self.hidden.get(&table.number).copied().unwrap_or(0);
@@ -105,7 +110,7 @@ impl Seen {
         })
     }
 
-    /// Of all entries the percentage that are tombstones.
+    /// Returns the percentage of all entries that are tombstones.
     fn percent<'a>(&self, tables: impl Iterator<Item = &'a Arc<Table>>) -> u64 {
         let (tombstones, all) = self.weights(tables);
         let percent = u128::from(tombstones) * 100 / u128::from(all.max(1));
@@ -134,7 +139,7 @@ impl Tombstones {
         numbers.any(|number| self.seen.paid_for.contains(&number))
     }
 
-    /// The oldest first.
+    /// Returns the parts with old tombstones, the oldest first.
     fn old_parts(&self, levels: &KeyspaceLevels) -> Vec<Part> {
         let age = |tables: &[Arc<Table>]| {
             let with = tables.iter().filter(|table| table.has_tombstones());
@@ -192,7 +197,7 @@ impl Tombstones {
         parts
     }
 
-    /// Whether level 0 is no small part of what it would drag along.
+    /// Returns whether level 0 is no small part of the entries that it would drag along.
     fn is_worth_it(&self, levels: &KeyspaceLevels, level0: &[Input]) -> bool {
         let Some((_, dragged)) = next_older(levels, level0) else {
             return true;
@@ -202,8 +207,8 @@ impl Tombstones {
         entries <= weight.saturating_mul(LEVEL0_RATIO)
     }
 
-    /// Onto the next older sub-level that a part overlaps; where there is none, in its own place, if that
-    /// drops all of its tombstones.
+    /// Merges a part onto the next older sub-level that it overlaps; where there is none, in its
+    /// own place, if that drops all of its tombstones.
     fn merge(&self, levels: &KeyspaceLevels, part: Part) -> Option<Choice> {
         let Part { reason, mut inputs } = part;
         let (output, predicted) = match next_older(levels, &inputs) {
@@ -219,7 +224,7 @@ impl Tombstones {
         };
         Some(Choice {
             reason,
-            // Moved, they would keep what they are chosen for.
+            // A move would keep the tombstones.
             kind: ChoiceKind::Merge,
             inputs,
             output,
@@ -227,7 +232,7 @@ impl Tombstones {
         })
     }
 
-    /// What a part weighs; `may_begin` if nothing goes before all of its kind.
+    /// Returns a part as a candidate; `may_begin` if nothing goes before all of its kind.
     fn candidate(
         &self,
         levels: &KeyspaceLevels,
@@ -268,7 +273,7 @@ impl Tombstones {
         choices.find_map(|choice| unless_claimed(choice, under_way))
     }
 
-    /// Whether level 0 is to go down, and cannot beside what is under way.
+    /// Returns whether level 0 is to go down, and cannot beside the merges under way.
     fn level0_waits(
         &self,
         levels: &KeyspaceLevels,
@@ -314,7 +319,8 @@ impl Policy for Tombstones {
         self.first_of(full, levels, under_way).or(leftover)
     }
 
-    /// What is old stands before the rest if it goes before it; what is full stands last.
+    /// Lists old tables before the usual candidates if they go first, full tables behind both, and
+    /// leftovers last.
     fn candidates(
         &self,
         levels: &KeyspaceLevels,
@@ -392,8 +398,7 @@ fn oldest(inputs: &[Input]) -> Option<Place> {
     places.min_by_key(|place| place.age)
 }
 
-/// Below level 0, the tables of each sub-level that are due, those together that follow one another
-/// and are alike.
+/// Groups the due tables of each sub-level below level 0: neighbours that are alike go together.
 fn parts(
     levels: &KeyspaceLevels,
     is_due: impl Fn(&Arc<Table>) -> bool,
@@ -410,7 +415,8 @@ fn parts(
     parts
 }
 
-/// The youngest of the older sub-levels that tables overlap, and what of it.
+/// Returns the youngest of the older sub-levels that tables overlap, and its tables that they
+/// overlap.
 fn next_older(levels: &KeyspaceLevels, inputs: &[Input]) -> Option<(Place, Vec<Input>)> {
     let own = oldest(inputs)?;
     let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
@@ -422,8 +428,8 @@ fn next_older(levels: &KeyspaceLevels, inputs: &[Input]) -> Option<(Place, Vec<I
     })
 }
 
-/// What writing these anew drops for certain; nothing is known of tables that count for a part of their
-/// keys only.
+/// Returns the versions that rewriting these drops for certain; nothing is known of tables that
+/// count for a part of their keys only.
 fn all_dropped(inputs: &[Input]) -> Option<Duplicates> {
     let tables = inputs.iter().map(|input| &input.table);
     let is_whole = !tables.clone().any(|table| table.narrowed);

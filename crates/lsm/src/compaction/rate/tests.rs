@@ -1,5 +1,5 @@
-//! The script in tests/golden/rate_limit.txt: what is owed in, rate out; `TERRACE_BLESS=1` writes
-//! the answers anew.
+//! The script in tests/golden/rate_limit.txt: the owed work in, rate out; `TERRACE_BLESS=1` writes
+//! the answers again.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn limits() -> impl Strategy<Value = RateLimits> {
     )
 }
 
-/// No limit is the largest number.
+/// Returns the rate; no limit is the largest number.
 fn rate(debt_bytes: u64, level0_sub_levels: usize, limits: RateLimits) -> u64 {
     rate_limit(debt_bytes, level0_sub_levels, limits).unwrap_or(u64::MAX)
 }

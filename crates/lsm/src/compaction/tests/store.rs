@@ -168,7 +168,8 @@ fn noted(Contents { entries, ranges }: &Contents) -> Option<Superseded> {
 
 pub(super) const POLICIES: usize = 5;
 
-/// Small targets send everything down; a large one for level 1 keeps little in level 0 there.
+/// Makes a policy. Small targets send everything down; a large one for level 1 keeps little in
+/// level 0 there.
 pub(super) fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> Box<dyn Policy> {
     let same_form_as_above = (0..7).map(|level| level != 3).collect();
     let shape = Shape {
@@ -207,7 +208,7 @@ pub(super) fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> B
     }
 }
 
-/// What merges would drop, counted.
+/// The versions that merges would drop, counted.
 struct Exact<'a>(&'a Store);
 
 impl Estimates for Exact<'_> {
@@ -242,7 +243,7 @@ impl Estimates for Exact<'_> {
 }
 
 impl Store {
-    /// No tombstone is ever full or old.
+    /// Makes a store in which tombstones are never many or old.
     pub(super) fn new(inner: Box<dyn Policy>) -> Self {
         Store {
             state: new_state(),
@@ -279,7 +280,7 @@ impl Store {
         self.buffer.entries.push(entry);
     }
 
-    /// As in a MemTable: a record at the range's start, and the range.
+    /// Deletes a range as in a MemTable: a record at the range's start, and the range.
     pub(super) fn delete_range(&mut self, keys: Range<u8>) {
         let sequence = self.visible() + 1;
         let tag = Tag::new(sequence, Kind::RangeDelete);
@@ -293,7 +294,7 @@ impl Store {
         });
     }
 
-    /// The live snapshots and the visible number.
+    /// Returns the live snapshots and the visible number.
     pub(super) fn stripes(&self) -> Vec<u64> {
         let mut stripes = self.snapshots.clone();
         stripes.push(self.visible());
@@ -360,7 +361,7 @@ impl Store {
         self.next_sub_level - 1
     }
 
-    /// What the policy is told of tombstones: each write takes a second.
+    /// Returns the facts about tombstones for the policy: each write takes a second.
     fn seen(&self) -> Seen {
         let listed = levels(&self.state.version);
         let hidden = listed
@@ -498,7 +499,7 @@ impl Store {
         self.install(&edit);
     }
 
-    /// One merge or move, from beginning to end.
+    /// Does one merge or move, from beginning to end.
     pub(super) fn compact(&mut self) -> bool {
         let began = self.begin();
         while !self.jobs.is_empty() {
@@ -519,7 +520,7 @@ impl Store {
         merges
     }
 
-    /// What counts of a table.
+    /// Returns the contents of a table that count.
     fn inside(&self, table: &Table) -> Contents {
         let contents = &self.contents[&table.number];
         let entries = contents.entries.iter();
@@ -539,14 +540,14 @@ impl Store {
         VersionsCursor::new(self.inside(table).entries)
     }
 
-    /// Of the whole file, as a reader of tables gets them.
+    /// Returns the ranges of the whole file, as a reader of tables gets them.
     fn ranges_of(&self, table: &Table) -> Option<Arc<RangeTombstones>> {
         let ranges = self.contents[&table.number].ranges.clone();
         Some(Arc::new(RangeTombstones::new(ranges)))
     }
 
-    /// As a reader goes: the buffer, then the tables from the youngest on; the first version found
-    /// is the answer.
+    /// Reads as a reader does: the buffer, then the tables from the youngest on; the first version
+    /// found is the answer.
     fn get(&self, key: u8, snapshot: u64) -> Option<u64> {
         let tables = levels(&self.state.version).tables_for_key(std::slice::from_ref(&key));
         let tables = tables.map(|table| self.inside(table));

@@ -8,9 +8,9 @@ use crate::compaction::targets::Targets;
 use crate::levels::{KeyRange, KeyspaceLevels, LEVELS, Level, Place};
 
 impl Leveled {
-    /// Returns a move of tables into a level that is beginning, from the one above it and in any form. It takes as
-    /// many as the levels down to theirs have too much. The deepest goes first, so that the next level finds
-    /// nothing in its way: no byte is written.
+    /// Returns a move of tables into a level that is beginning, from the one above it and in any
+    /// form. It takes as many as the levels down to theirs have too much. The deepest goes first,
+    /// so that the next level finds nothing in its way: no byte is written.
     pub(in crate::compaction::policy) fn cross(
         &self,
         levels: &KeyspaceLevels,
@@ -44,11 +44,11 @@ impl Leveled {
     }
 }
 
-/// Tables that one edit moves at most.
+/// Maximum number of tables that one edit moves.
 const MOST_TABLES: usize = 4096;
 
-/// Returns the first neighbours, in the order of their keys, of which each could be moved to the next level
-/// alone, up to so many bytes and one table at least.
+/// Returns the first neighbours, in the order of their keys, of which each could be moved to the
+/// next level alone, up to `most_bytes` and one table at least.
 fn free_run(
     tables: impl Iterator<Item = Input>,
     next_number: u8,

@@ -8,7 +8,8 @@ use crate::compaction::targets::Targets;
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place};
 
 impl Leveled {
-    /// Returns the merge of a level that is over its target. A level that is not urgent begins beside nothing.
+    /// Returns the merge of a level that is over its target. A level that is not urgent begins
+    /// beside nothing.
     pub(super) fn pick_below_level0(
         &self,
         levels: &KeyspaceLevels,
@@ -36,9 +37,9 @@ impl Leveled {
         self.pick_by_size(reason, level, remaining, levels, targets, claims)
     }
 
-    /// Of the tables that may be merged now the one whose merge writes the fewest bytes of the next
-    /// level for each byte of its own; of equals the one with the smallest keys. Its neighbours go along
-    /// where that drags no more.
+    /// Picks of the tables that may be merged now the one whose merge writes the fewest bytes of
+    /// the next level for each byte of its own; of equals the one with the smallest keys. Its
+    /// neighbours go along where that drags no more.
     fn pick_by_size(
         &self,
         reason: Reason,
@@ -68,8 +69,9 @@ impl Leveled {
         })
     }
 
-    /// Returns the table at a place of its level, with the neighbours that lie within its dragged tables of the
-    /// next level, up to a slice. Small tables above large ones would drag them again and again.
+    /// Returns the table at a place of its level, with the neighbours that lie within its dragged
+    /// tables of the next level, up to a slice. Small tables above large ones would drag them again
+    /// and again.
     fn with_neighbours<'a>(
         &self,
         by_key: &'a [Input],
@@ -96,8 +98,8 @@ impl Leveled {
         by_key.get(at - before..=at + behind)
     }
 
-    /// Chooses the first level from `number` on that is used. Tables of those before go along where they are in the
-    /// way.
+    /// Chooses the first level from `number` on that is used. Tables of those before go along where
+    /// they are in the way.
     fn choose_used(
         &self,
         reason: Reason,

@@ -9,15 +9,15 @@ use crate::compaction::targets::{Shape, Targets};
 use crate::debug_expect::DebugExpect;
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place, SubLevel};
 
-/// Times its bytes that level 0 may drag along of level 1 for nothing but faster scans. Without it a
-/// store that is scanned wrote 269 bytes for each that was inserted.
+/// Bytes that level 0 may drag along for nothing but faster scans, as a multiple of its own.
+/// Without this limit a store that is scanned wrote 269 bytes for each that was inserted.
 const SCANS_RATIO: u64 = 4;
-/// Times the bytes on their way that a level may have to be taken along by a merge that could have
-/// ended above it.
+/// Bytes that a level may have to be taken along by a merge that could have ended above it, as a
+/// multiple of the bytes on their way.
 const DEEPER_RATIO: u64 = 2;
 
 impl Leveled {
-    /// `below` holds level 1 and those under it.
+    /// Picks a merge of level 0. `below` holds level 1 and those under it.
     pub(super) fn pick_in_level0(
         &self,
         level: &Level,
@@ -49,8 +49,8 @@ impl Leveled {
         }
     }
 
-    /// Takes level after level along while the one above is not used, or would be over its target and the
-    /// next one is not much larger than what comes down on it.
+    /// Takes level after level along while the one above is not used, or would be over its target
+    /// and the next one is not much larger than the bytes that come down on it.
     fn choose_depth(
         &self,
         reason: Reason,
@@ -78,8 +78,8 @@ impl Leveled {
     }
 }
 
-/// What a merge for the sake of scans alone would read of level 0 and those down to the first used; `None` if there would be none,
-/// however much they pay.
+/// Returns the bytes that a merge for scans alone would read of level 0 and those down to the first
+/// used; `None` if there would be no merge, however much scans pay.
 pub fn scans_merge_bytes(levels: &KeyspaceLevels, shape: Shape) -> Option<u64> {
     let (level0, below) = levels.levels.split_first()?;
     let inputs: Vec<Input> = all(0, level0).collect();
@@ -91,8 +91,8 @@ pub fn scans_merge_bytes(levels: &KeyspaceLevels, shape: Shape) -> Option<u64> {
     cheapest_run(level0).map(|run| run.size_bytes())
 }
 
-/// What a merge of these tables of level 0 drags along down to the first level that is used; `None` if
-/// there are none. `below` holds level 1 and those under it.
+/// Returns the bytes that a merge of these tables of level 0 drags along down to the first level
+/// that is used; `None` if there are no tables. `below` holds level 1 and those under it.
 fn dragged_bytes(inputs: &[Input], below: &[Level], targets: &Targets) -> Option<u64> {
     let hull = KeyRange::hull(inputs.iter().map(|input| &input.table.bounds))?;
     let reached = (1..=targets.first_used()).zip(below);
@@ -100,7 +100,7 @@ fn dragged_bytes(inputs: &[Input], below: &[Level], targets: &Targets) -> Option
     Some(dragged.map(|input| input.table.size_bytes).sum())
 }
 
-/// Of all runs of neighbouring sub-levels the one whose merge writes the fewest bytes for each
+/// Returns the run of neighbouring sub-levels whose merge writes the fewest bytes for each
 /// sub-level that it removes. Small young sub-levels are merged often, large old ones rarely.
 fn cheapest_run(level: &Level) -> Option<Level> {
     let runs = (0..level.sub_levels.len()).flat_map(|from| {

@@ -7,26 +7,28 @@
 //! along. Inputs that overlap nothing below are moved, unless the target level is written in
 //! another form.
 //!
-//! Level 0 weighs its bytes before it goes down: while it would drag more than a ratio's worth of
+//! Level 0 weighs its bytes before it goes down. While it would drag more than a ratio's worth of
 //! level 1 along, as in a keyspace that leaves a little in every arena, some of its sub-levels are
 //! merged into one of them instead. That frees readers of the probes for a fraction of the writes.
 //!
-//! The heavier level 0 has become while a merge before it ran, the deeper it goes in one merge: what
-//! would leave level 1 over its target would have to go on at once, and is written one time less if
-//! it takes level 2 along. A load of random keys that outruns its merges so writes about half as
-//! much as one level at a time.
+//! The heavier level 0 has become while a merge before it ran, the deeper it goes in one merge.
+//! Tables that would leave level 1 over its target would have to go on at once, and are written one
+//! time less if they take level 2 along. A load of random keys that outruns its merges so writes
+//! about half as much as one level at a time.
 //!
-//! Scans ask every sub-level of level 0. When they have paid for a merge (`db/level0_probes.rs`), level 0
-//! goes down however few there are, unless it would drag a multiple of its bytes along. Then some of its
-//! sub-levels become one; a last one stays, for one probe is not worth writing a level anew.
+//! Scans ask every sub-level of level 0. When they have paid for a merge (`db/level0_probes.rs`),
+//! level 0 goes down however few there are, unless it would drag a multiple of its bytes along.
+//! Then some of its sub-levels become one; a last one stays, for one probe is not worth rewriting a
+//! level.
 //!
-//! What is under way counts as done for the level it leaves and is left alone. A level whose merge
-//! has to wait for deeper ones claims its keys all the same: nothing less urgent may begin that
-//! would make it wait longer.
+//! A merge under way counts as done for the level that it leaves, and is left alone. A level whose
+//! merge has to wait for deeper ones claims its keys all the same: nothing less urgent may begin
+//! that would make it wait longer.
 //!
-//! What another policy left in several sub-levels of a level becomes that level's base, the deepest
-//! level first, because a base is older than all but bases; level 1 takes level 0 along. Until then level
-//! 0 goes down as the tiered policy has it, so that nobody waits for all of the store to be rewritten.
+//! Sub-levels that another policy left in a level become that level's base, the deepest level
+//! first, because a base is older than all but bases. Level 1 takes level 0 along. Until then level
+//! 0 goes down as the tiered policy has it, so that no writer waits for all of the store to be
+//! rewritten.
 mod crossing;
 mod down;
 mod level0;
@@ -43,15 +45,15 @@ use crate::levels::{KeyRange, KeyspaceLevels, Level, Place};
 
 pub use self::level0::scans_merge_bytes;
 
-/// What the leveled policy goes by.
+/// Settings of the leveled policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Leveled {
     /// Sub-levels of level 0 that start a merge.
     pub(crate) level0_merge: usize,
-    /// Scans have paid for the merge of level 0, whatever its sub-levels are.
+    /// Whether scans have paid for the merge of level 0, however few its sub-levels are.
     pub(crate) level0_is_paid_for: bool,
     pub(crate) shape: Shape,
-    /// The most that a table's neighbours make of a merge.
+    /// Maximum bytes of a table and the neighbours that go down with it.
     pub(crate) slice_bytes: u64,
     /// For each level, whether its tables are written in the same form (compression, filter, tier)
     /// as those of the level above: only then may a table be moved there.
@@ -59,7 +61,7 @@ pub(crate) struct Leveled {
 }
 
 impl Leveled {
-    /// Sub-levels of level 0 that make it due.
+    /// Returns the number of sub-levels of level 0 that makes it due.
     fn most_of_level0(&self) -> usize {
         if self.level0_is_paid_for {
             1
@@ -68,7 +70,8 @@ impl Leveled {
         }
     }
 
-    /// How urgent a level is, in percent, by what is not on its way down already.
+    /// Returns how urgent a level is, in percent, by its tables that are not on their way down
+    /// already.
     fn urgency_percent(&self, number: u8, remaining: &Level, targets: &Targets) -> u64 {
         if number == 0 {
             let least = self.most_of_level0() as u64;
@@ -90,8 +93,8 @@ impl Leveled {
         assemble(reason, inputs, below, output, &self.same_form_as_above)
     }
 
-    /// The levels above the last one, the most urgent first, each with what of it is not on its way
-    /// down, and what may be done about it. A crossing goes first: it costs next to nothing.
+    /// Returns the levels above the last one, the most urgent first, each with its tables that are
+    /// not on their way down, and its standing. A crossing goes first: it costs next to nothing.
     fn by_urgency<'a>(
         &'a self,
         levels: &'a KeyspaceLevels,
@@ -112,7 +115,7 @@ impl Leveled {
                 )
             })
             .collect();
-        // Of equally urgent levels the upper one: what is below it fills up from it.
+        // Of equally urgent levels the upper one goes first: those below it fill up from it.
         urgent.sort_by_key(|&(percent, number, _)| {
             (crosses != Some(number), std::cmp::Reverse(percent), number)
         });
@@ -132,7 +135,7 @@ impl Leveled {
         })
     }
 
-    /// What may be done about a level. What it has to wait for others with is added to the claims.
+    /// Picks the merge of a level. One that has to wait for others is added to the claims.
     fn pick_in(
         &self,
         levels: &KeyspaceLevels,
@@ -156,7 +159,7 @@ impl Leveled {
         None
     }
 
-    /// How far level 0 is due, given what of it is not on its way down.
+    /// Returns how far level 0 is due, given its tables that are not on their way down.
     fn measure_of_level0(&self, remaining: &Level) -> Measure {
         Measure::SubLevels {
             level: 0,
@@ -236,7 +239,7 @@ impl Policy for Leveled {
     }
 }
 
-/// A part of a whole, which counts as 1 at least.
+/// Returns the percentage of a part in a whole, which counts as 1 at least.
 fn percent(part: u64, whole: u64) -> u64 {
     let percent = u128::from(part) * 100 / u128::from(whole.max(1));
     u64::try_from(percent).unwrap_or(u64::MAX)

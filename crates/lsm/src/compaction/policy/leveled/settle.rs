@@ -8,7 +8,7 @@ use crate::compaction::policy::{Choice, Input, Reason, assemble, unless_claimed}
 use crate::levels::{KeyRange, KeyspaceLevels, Level, Place};
 
 impl Leveled {
-    /// The deepest level that has more than a base, and what it has.
+    /// Returns the deepest level that has more than a base, with its number.
     pub(super) fn deepest_unsettled(levels: &KeyspaceLevels) -> Option<(u8, &Level)> {
         let below_level0 = (0u8..).zip(&levels.levels).skip(1);
         let has_others = |&(number, level): &(u8, &Level)| {
@@ -18,7 +18,7 @@ impl Leveled {
         below_level0.filter(has_others).last()
     }
 
-    /// Makes a base of what a level holds.
+    /// Makes a base of the tables of a level.
     pub(super) fn settle_level(
         &self,
         levels: &KeyspaceLevels,
