@@ -9,7 +9,7 @@
 //! A mapping is noted in `registry` while it lives, so that a forked child cannot store into it.
 //!
 //! For a page that the medium cannot give, a process gets a signal and not an error. So only files
-//! that were written whole are mapped, and only to be written over; see `files`.
+//! that were written whole are mapped, to be written over or, privately, to be read; see `files`.
 //!
 //! Miri maps no files. Under it the bytes are the heap's. So it checks all uses of them, and that
 //! they are given back once and not too early.

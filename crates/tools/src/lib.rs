@@ -1,9 +1,10 @@
 //! Tools for operators of Terrace stores, beside the engine that an application embeds.
 //!
-//! [`explain`] shows the choice of a compaction policy and its reasons, for a store or for described levels.
-//! [`inspect`] looks into a store from outside: its socket, its files, its metrics. [`options`] describes
-//! each option of a store and of a keyspace. [`mod@repair`] makes a damaged store openable again.
-//! [`simulate`] computes the bytes that a compaction policy would write for a load of any size.
+//! [`explain`] shows the choice of a compaction policy and its reasons, for a store or for
+//! described levels. [`inspect`] looks into a store from outside: its socket, its files, its
+//! metrics. [`options`] describes each option of a store and of a keyspace. [`mod@repair`] makes a
+//! damaged store openable again. [`simulate`] computes the bytes that a compaction policy would
+//! write for a load of any size.
 //!
 //! ```
 //! # let directory = tempfile::tempdir().unwrap();

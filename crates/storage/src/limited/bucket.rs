@@ -84,7 +84,7 @@ impl Bucket {
     }
 }
 
-/// Returns the most that may be saved up: the bytes of a tenth of a second.
+/// Returns the most that may be saved up: the bytes of a tenth of a second, or `LEAST_BURST_BYTES`.
 fn burst(bytes_per_second: u64) -> i128 {
     i128::from((bytes_per_second / 10).max(LEAST_BURST_BYTES)) * PARTS
 }

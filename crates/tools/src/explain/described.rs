@@ -1,5 +1,5 @@
-//! What a description describes: levels in the engine's form, what is under way in them, and what merging
-//! would drop, from random keys or from what was found out in a store.
+//! A description in the engine's form: levels, the work under way in them, and the drops of merges.
+//! The drops come from random keys, or from facts found in a store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::explain::description::{Form, KeysForm, RunForm, SubLevelForm, UnderWa
 use crate::explain::keyspace::Asked;
 use crate::explain::{KeyspaceExplanation, Settings, UnderWay};
 
-/// The most tables that a sub-level is divided into which has no list of them.
+/// Maximum number of tables of a sub-level that has no list of them.
 const MOST_EVEN_TABLES: u64 = 1000;
 
 /// A description in the engine's form.
@@ -32,7 +32,7 @@ pub(crate) struct Described<'a> {
     form: &'a Form,
     version: Version,
     under_way: Vec<(Claim, UnderWay)>,
-    /// By the names of the sub-levels, the youngest first.
+    /// Runs by the names of their sub-levels, the youngest first.
     runs: BTreeMap<Vec<u64>, &'a RunForm>,
     positions: BTreeMap<u64, usize>,
 }
@@ -114,7 +114,7 @@ impl<'a> Described<'a> {
         Ok(asked.explain())
     }
 
-    /// Of random keys, as many in each sub-level as it has versions.
+    /// Estimates from random keys, as many in each sub-level as it has versions.
     fn random(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
         let keys = self.form.keys? as f64;
         let distinct = distinct(
@@ -128,8 +128,8 @@ impl<'a> Described<'a> {
         ))
     }
 
-    /// The same, if a snapshot keeps the newest version of each key that is older than it: what lies
-    /// between two snapshots is as if merged alone.
+    /// Estimates the same if a snapshot keeps the newest version of each key that is older than it.
+    /// The versions between two snapshots are as if merged alone.
     fn random_now(
         &self,
         levels: &KeyspaceLevels,
@@ -144,7 +144,7 @@ impl<'a> Described<'a> {
             let stripe = stripes.entry(younger.count()).or_default();
             stripe.push(sub_level);
         }
-        // Tombstones go that no snapshot is older than.
+        // Only tombstones that no snapshot is older than are dropped.
         let free = self.form.snapshots.len();
         let is_oldest = run.is_oldest_of(levels);
         let dropped = stripes.into_iter().map(|(older_snapshots, stripe)| {
@@ -165,7 +165,7 @@ impl<'a> Described<'a> {
     }
 }
 
-/// What is shown.
+/// The estimates that are shown.
 impl Estimates for Described<'_> {
     fn merged(&self, levels: &KeyspaceLevels, run: &Run) -> Option<Duplicates> {
         match self.runs.get(&run.name()) {
@@ -186,7 +186,7 @@ impl Estimates for Described<'_> {
         match self.runs.get(&run.name()) {
             Some(known) => {
                 let now = known.droppable_now.unwrap_or(known.droppable);
-                // Of a part as of the whole.
+                // A part keeps the same share as the whole.
                 let stays = now / known.droppable.max(1.0);
                 Some(match run.is_part_of(levels) {
                     true => at_most.share(stays.min(1.0)),
@@ -223,7 +223,7 @@ impl Estimates for Described<'_> {
     }
 }
 
-/// The same without the runs that are put off.
+/// The same estimates without the runs that are put off.
 struct AsPolicyKnows<'a>(&'a Described<'a>);
 
 impl Estimates for AsPolicyKnows<'_> {
@@ -251,7 +251,7 @@ impl Estimates for AsPolicyKnows<'_> {
     }
 }
 
-/// The distinct keys in sets of random ones of so many.
+/// Returns the expected number of distinct keys in sets of random ones out of `keys`.
 fn distinct(keys: f64, sets: impl Iterator<Item = f64>) -> f64 {
     let absent = sets.map(|set| 1.0 - (set / keys).min(1.0));
     keys * (1.0 - absent.product::<f64>())
@@ -261,7 +261,7 @@ fn entries(tables: &[Arc<Table>]) -> f64 {
     tables.iter().map(|table| table.entries).sum::<u64>() as f64
 }
 
-/// Those that a merge would drop: of the oldest all.
+/// Returns the tombstones that a merge would drop: all of the oldest run, none of another.
 fn tombstones(levels: &KeyspaceLevels, run: &Run) -> u64 {
     match run.is_oldest_of(levels) {
         true => run.tables().map(|table| table.tombstones).sum(),
@@ -269,8 +269,8 @@ fn tombstones(levels: &KeyspaceLevels, run: &Run) -> u64 {
     }
 }
 
-/// Where each sub-level is listed. What has no age follows the one before; what the leveled policy would
-/// have as a base is one.
+/// Returns the place of each sub-level. One without an age follows the one before. One that the
+/// leveled policy would have as a base is one.
 fn places(form: &Form) -> Result<Vec<Place>> {
     let is_leveled = form.options.compaction_policy == CompactionPolicy::Leveled;
     let bases = bases(&form.sub_levels);
@@ -312,7 +312,8 @@ fn places(form: &Form) -> Result<Vec<Place>> {
     }
 }
 
-/// Which sub-levels would be their level's base: the oldest of each, as far as all below it are bases.
+/// Tells which sub-levels would be their level's base: the oldest of each, as far as all below it
+/// are bases.
 fn bases(sub_levels: &[SubLevelForm]) -> Vec<bool> {
     let mut below: Option<u8> = None;
     let mut goes_on = true;
@@ -326,7 +327,7 @@ fn bases(sub_levels: &[SubLevelForm]) -> Vec<bool> {
     bases
 }
 
-/// The tables of a sub-level, sorted by key.
+/// Returns the tables of a sub-level, sorted by key.
 fn listed(
     sub_level: &SubLevelForm,
     options: &Options,
@@ -392,7 +393,7 @@ fn unwritten(number: u64) -> TableMeta {
     }
 }
 
-/// One of so many even parts of all keys of eight bytes.
+/// Returns one of `count` even parts of all keys of eight bytes.
 fn even_range(at: u64, count: u64) -> KeyRange {
     let step = u64::MAX / count;
     let smallest = at * step;

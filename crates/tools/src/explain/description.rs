@@ -1,6 +1,6 @@
-//! A description of levels as a file: TOML, as options are, so that it can be written by hand, with
-//! comments, and what is wrong is told with its line. What its numbers must be is checked here; what is made
-//! of them is in `described`.
+//! A description of levels as a TOML file, as options are. People can write it by hand with
+//! comments, and errors name the line. This module checks its numbers; `described` makes levels of
+//! it.
 
 use std::borrow::Cow;
 
@@ -14,31 +14,32 @@ use terrace_lsm::toml_text::toml_refusal;
 use crate::explain::described::Described;
 use crate::explain::{Explanation, KeyspaceExplanation};
 
-/// The longest description, in bytes.
+/// Maximum length of a description, in bytes.
 const MAX_BYTES: usize = 16 << 20;
-/// The most sub-levels. A policy may look at each run of them.
+/// Maximum number of sub-levels. A policy may look at each run of them.
 const MAX_SUB_LEVELS: usize = 256;
 const MAX_TABLES: usize = 1 << 17;
 const MAX_UNDER_WAY: usize = 1 << 10;
-/// Bytes and versions of all sub-levels together: what sums of them have room for.
+/// Maximum bytes and versions of all sub-levels together: sums of them have room for it.
 const MAX_SUM: u64 = 1 << 58;
-/// An option that stores have no more, as descriptions of earlier releases have it.
+/// An option that stores no longer have, as descriptions of earlier releases write it.
 const FORMER_LINE: &str = "\ninspect = true\n";
-/// Behind every age and number there is room for more.
+/// Maximum age and number; there is room for more behind it.
 const MAX_NUMBER: u64 = 1 << 62;
 
 /// The levels of one keyspace, and the options that they are merged by, without a store.
 ///
-/// As text it is TOML. `keyspace` is a name. `[options]` has the names of [`Options`]; what is left out has
-/// its default. Each `[[sub_levels]]`, from the youngest, has its `level`, and either `bytes`, `entries` and,
-/// if there are any, `tombstones`, or a list of `tables` with these. `keys` says of how many live keys
-/// each sub-level holds random ones, from which follows what merges would drop; without it nothing is known
-/// of that. Each number in `snapshots` is a snapshot that so many sub-levels are younger than. What has
-/// more than that is written by [`describe_compaction`](crate::explain::describe_compaction).
+/// As text it is TOML. `keyspace` is a name. `[options]` has the names of [`Options`]; missing
+/// options have their defaults. Each `[[sub_levels]]`, from the youngest, has its `level`. It also
+/// has `bytes`, `entries` and, if there are any, `tombstones`, or a list of `tables` with these.
+/// `keys` is the number of live keys of which each sub-level holds random ones. The drops of merges
+/// follow from it, and are unknown without it. Each number in `snapshots` is a snapshot: the number
+/// of sub-levels that are younger. [`describe_compaction`](crate::explain::describe_compaction)
+/// writes descriptions with further fields.
 ///
-/// Without a list of tables level 0 has one in each sub-level, and other levels as many as
-/// [`Options::table_bytes`] makes, at most 1000, which share the keys evenly. Without ages the policy
-/// `Leveled` finds the one sub-level of a level where it left it.
+/// Without a list of tables level 0 has one in each sub-level. Other levels have as many as
+/// [`Options::table_bytes`] makes, at most 1000, which share the keys evenly. Without ages the
+/// policy `Leveled` finds the one sub-level of a level where it left it.
 #[derive(Clone, Debug)]
 pub struct Description {
     form: Form,
@@ -48,7 +49,7 @@ impl Description {
     /// Reads a description.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], naming what is wrong and what would be accepted.
+    /// [`Error::InvalidArgument`], naming the fault and the accepted values.
     pub fn from_toml(text: &str) -> Result<Self> {
         if text.len() > MAX_BYTES {
             return Err(Error::invalid(format!(
@@ -65,7 +66,7 @@ impl Description {
         Ok(description)
     }
 
-    /// The description as [`Description::from_toml`] reads it.
+    /// Returns the description as [`Description::from_toml`] reads it.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a value that TOML has no form for.
@@ -73,7 +74,7 @@ impl Description {
         self.form.text()
     }
 
-    /// What the policy would begin in these levels.
+    /// Explains the policy's next choice in these levels.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the policy would break the order of ages: no store has such levels.
@@ -104,14 +105,14 @@ pub(crate) struct Form {
     pub(crate) keys: Option<u64>,
     #[serde(default)]
     pub(crate) snapshots: Vec<usize>,
-    /// Scans have asked level 0 so often that merging it is due.
+    /// Whether scans have asked level 0 so often that merging it is due.
     #[serde(default)]
     pub(crate) level0_is_paid_for: bool,
     #[serde(default)]
     pub(crate) options: Options,
     #[serde(default)]
     pub(crate) sub_levels: Vec<SubLevelForm>,
-    /// What is known of merging runs; it goes before what `keys` says.
+    /// Known results of merging runs; they take precedence over `keys`.
     #[serde(default)]
     pub(crate) runs: Vec<RunForm>,
     #[serde(default)]
@@ -189,19 +190,19 @@ pub(crate) struct RunForm {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) droppable: f64,
-    /// Less what snapshots keep, if there are any.
+    /// Droppable versions less those that snapshots keep, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) droppable_now: Option<f64>,
-    /// Of each of its parts, in the order of their keys, the versions that merging it alone would drop, below 0 if
-    /// that is not known.
+    /// Droppable versions of each of its parts merged alone, in the order of their keys; below 0 if
+    /// unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parts_droppable: Vec<f64>,
-    /// It is not to be tried for what it would drop.
+    /// Whether it is not to be tried for its drops.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) put_off: bool,
 }
 
-/// A merge that has begun, or will. What is left out follows from the tables that are listed.
+/// A merge that has begun, or will. Missing fields follow from the listed tables.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnderWayForm {
@@ -226,7 +227,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Form {
-    /// Refuses numbers that nothing can be made of, naming the field and what it accepts.
+    /// Refuses unusable numbers, naming the field and the accepted values.
     fn check(&self) -> Result<()> {
         check_options(&self.options)?;
         let tables: usize = self.sub_levels.iter().map(|s| s.tables.len()).sum();

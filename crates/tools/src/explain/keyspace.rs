@@ -1,4 +1,4 @@
-//! One keyspace explained: a pure function of its levels, of what is under way, and of what is known of
+//! One keyspace explained: a pure function of its levels, of the work under way, and of known
 //! duplicates.
 
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::explain::{
     PlanKind, Setback, Settings, UnderWay, Waiting, Weighed, WeighedStanding,
 };
 
-/// So many of the runs that are not due are shown, the best.
+/// Number of runs shown beside those that may begin, the best ones.
 const RUNS_SHOWN: usize = 10;
 
-/// What is asked about.
+/// The subject of an explanation.
 pub(crate) struct Asked<'a> {
     pub(crate) levels: &'a KeyspaceLevels,
     pub(crate) settings: Settings,
     pub(crate) policy: &'a dyn Policy,
     pub(crate) under_way: &'a [(Claim, UnderWay)],
-    /// What the policy goes by.
+    /// Estimates that the policy goes by.
     pub(crate) estimates: &'a dyn Estimates,
-    /// What is shown beside it: of any run, be it that the policy does not ask or is put off.
+    /// Estimates that are shown beside it: of any run, even one that is put off or not asked for.
     pub(crate) shown: &'a dyn Estimates,
     /// Sub-levels by their names, with the versions that a run with them needs.
     pub(crate) setbacks: Vec<(u64, u64)>,
@@ -40,7 +40,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Settings {
-    /// What the options say of a keyspace of some form.
+    /// Returns the settings that the options give a keyspace of some form.
     pub(crate) fn of(options: &Options, form: &KeyspaceOptions) -> Self {
         use CompactionPolicy::{Dedup, Lazy, Leveled, Score};
         let policy = options.compaction_policy;
@@ -100,7 +100,8 @@ impl Asked<'_> {
         }
     }
 
-    /// What would begin if nothing were under way, and what keeps it from that.
+    /// Returns the work that would begin if nothing were under way, and the work that keeps it from
+    /// that.
     fn waiting(&self, claims: &[Claim]) -> Option<Waiting> {
         let wanted = self.policy.pick(self.levels, &[], self.estimates)?;
         let claim = Claim::of(&wanted)?;
@@ -315,7 +316,7 @@ fn measured(measure: &Measure) -> Measured {
     }
 }
 
-/// The positions of the runs that are not shown: all that may not begin, but for the best of them.
+/// Returns the positions of the runs that are not shown: all that may not begin, but for the best.
 fn left_out(candidates: &[Candidate]) -> Vec<usize> {
     let is_run = |candidate: &Candidate| {
         matches!(candidate.measure, Measure::Score { .. }) && candidate.choice().is_none()
@@ -324,7 +325,7 @@ fn left_out(candidates: &[Candidate]) -> Vec<usize> {
     runs.skip(RUNS_SHOWN).map(|(at, _)| at).collect()
 }
 
-/// The inputs by sub-level, the youngest first.
+/// Returns the inputs by sub-level, the youngest first.
 fn inputs(choice: &Choice) -> Vec<PlanInput> {
     let mut by_sub_level: Vec<PlanInput> = Vec::new();
     for input in &choice.inputs {
@@ -352,7 +353,7 @@ fn inputs(choice: &Choice) -> Vec<PlanInput> {
     by_sub_level
 }
 
-/// The run that a choice merges, if it takes all of all its sub-levels.
+/// Returns the run that a choice merges, if it takes all of all its sub-levels.
 fn whole_run(levels: &KeyspaceLevels, choice: &Choice) -> Option<Run> {
     let ages = choice.inputs.iter().map(|input| input.place.age);
     let within = ages.clone().min()?..=ages.max()?;

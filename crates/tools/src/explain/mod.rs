@@ -1,10 +1,10 @@
-//! Why a store merges what it merges: what its policy would pick now, what it weighed against that, and
-//! what is missing for the next merge to be due.
+//! Explains why a store merges: the merge that its policy would pick now, the alternatives that it
+//! weighed, and the distance to the next merge that is due.
 //!
-//! An explanation is data, made by the policy's own code from a store's levels
-//! ([`explain_compaction`]), from those of a store that another process
-//! has open ([`inspect::explain_compaction`](crate::inspect::explain_compaction)), or from a
-//! [`Description`] of levels that no store need have.
+//! An explanation is data that the policy's own code makes. It explains a store's levels
+//! ([`explain_compaction`]), those of a store that another process has open
+//! ([`inspect::explain_compaction`](crate::inspect::explain_compaction)), or a [`Description`] of
+//! levels that no store need have.
 //!
 //! ```
 //! use terrace_tools::explain::Description;
@@ -45,16 +45,16 @@ pub use self::description::Description;
 pub use self::store::{describe_compaction, explain_compaction};
 pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 
-/// What a store's policy would begin now, keyspace by keyspace. The first keyspace that has a choice is
-/// served first.
+/// Next choice of a store's policy in each keyspace. The first keyspace that has a choice is served
+/// first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// In the order of their numbers.
+    /// Keyspaces in the order of their numbers.
     pub keyspaces: Vec<KeyspaceExplanation>,
 }
 
-/// What would begin in one keyspace, and what else was weighed.
+/// Next choice in one keyspace, and the alternatives that were weighed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KeyspaceExplanation {
@@ -62,7 +62,7 @@ pub struct KeyspaceExplanation {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// What it is merged by.
+    /// Policy and settings of its merges.
     pub settings: Settings,
     /// Its levels that hold tables, from the top.
     pub levels: Vec<ExplainedLevel>,
@@ -70,23 +70,23 @@ pub struct KeyspaceExplanation {
     /// [`Options::level1_bytes`](terrace::Options::level1_bytes).
     #[serde(default)]
     pub targets: Vec<LevelTarget>,
-    /// What is being done, or waits to be done because somebody asked for it.
+    /// Work that runs, or that waits after a caller asked for it.
     pub under_way: Vec<UnderWay>,
-    /// What would begin now.
+    /// Work that would begin now.
     pub choice: Option<Plan>,
-    /// If nothing may begin and something would if nothing were under way.
+    /// Work that would begin if nothing were under way; only if nothing may begin now.
     pub waiting: Option<Waiting>,
-    /// If nothing is due: of [`KeyspaceExplanation::candidates`] the one that is nearest to it.
+    /// Index in [`KeyspaceExplanation::candidates`] of the one nearest to due, if nothing is due.
     pub nearest: Option<usize>,
-    /// What was weighed, in the order in which the policy would begin it. A policy that looks for
-    /// the best run shows the best runs.
+    /// Candidates that were weighed, in the order in which the policy would begin them. A policy
+    /// that looks for the best run shows the best runs.
     pub candidates: Vec<Weighed>,
     /// Candidates that are not shown: none of them is due, or there are better ones.
     pub candidates_left_out: usize,
     /// Sub-levels whose last merge freed less than predicted.
     pub setbacks: Vec<Setback>,
-    /// The oldest live snapshot and its superseded versions in this keyspace. `None` without a snapshot, and of a
-    /// [`Description`].
+    /// The oldest live snapshot and its superseded versions in this keyspace. `None` without a
+    /// snapshot, and of a [`Description`].
     #[serde(default)]
     pub oldest_snapshot: Option<OldestSnapshot>,
 }
@@ -97,8 +97,8 @@ pub struct KeyspaceExplanation {
 pub struct Settings {
     /// The policy.
     pub policy: CompactionPolicy,
-    /// [`Options::level0_merge`](terrace::Options::level0_merge). With `Score` level 0 goes down, whatever
-    /// merging it gives, when it has twice as many.
+    /// [`Options::level0_merge`](terrace::Options::level0_merge). With `Score` level 0 goes down
+    /// when it has twice as many, however little the merge gives.
     pub level0_merge: usize,
     /// [`Options::level_ratio`](terrace::Options::level_ratio), or the keyspace's own.
     pub level_ratio: u64,
@@ -115,7 +115,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelTarget {
-    /// From 1 on.
+    /// Level, from 1 on.
     pub level: u8,
     /// Bytes of tables; 0 for a level that is not used in a store of this size.
     pub bytes: u64,
@@ -125,12 +125,12 @@ pub struct LevelTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ExplainedLevel {
-    /// From 0 on.
+    /// Level, from 0 on.
     pub level: u8,
-    /// From the youngest.
+    /// Sub-levels, from the youngest.
     pub sub_levels: Vec<ExplainedSubLevel>,
-    /// Its versions for each that would stay if it were merged into one sub-level, at least 1, estimated from
-    /// sketches; `None` if that is not known.
+    /// Its versions for each that would stay if it were merged into one sub-level, at least 1,
+    /// estimated from sketches; `None` if that is not known.
     pub duplicate_rate: Option<f64>,
 }
 
@@ -140,7 +140,7 @@ pub struct ExplainedLevel {
 pub struct ExplainedSubLevel {
     /// Its name.
     pub number: u64,
-    /// Larger is younger.
+    /// Age; a larger one is younger.
     pub age: u64,
     /// Its tables.
     pub tables: usize,
@@ -148,7 +148,7 @@ pub struct ExplainedSubLevel {
     pub bytes: u64,
     /// Versions in them.
     pub entries: u64,
-    /// Those that are tombstones.
+    /// Versions that are tombstones.
     pub tombstones: u64,
 }
 
@@ -156,36 +156,36 @@ pub struct ExplainedSubLevel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// What is done with the tables.
+    /// Kind of work.
     pub kind: PlanKind,
-    /// Why, in words.
+    /// Reason, in words.
     pub reason: String,
-    /// What takes part, from the youngest.
+    /// Inputs by sub-level, from the youngest.
     pub inputs: Vec<PlanInput>,
     /// The level that takes the outputs.
     pub output_level: u8,
     /// The age of the sub-level there.
     pub output_age: u64,
-    /// Its name; `None` if it is made by this.
+    /// Name of that sub-level; `None` if this plan makes it.
     pub output_sub_level: Option<u64>,
     /// Bytes of the inputs.
     pub read_bytes: u64,
     /// Versions in them.
     pub entries: u64,
-    /// Bytes that it is expected to write, 0 for a move; `None` if that is not known, at most what it reads.
+    /// Bytes that it is expected to write, 0 for a move or a removal; `None` if unknown, at most `read_bytes`.
     pub written_bytes: Option<u64>,
     /// Versions that it is expected to drop; `None` if that is not known.
     pub dropped_entries: Option<u64>,
-    /// What it gives for each byte that it writes, for `Score`.
+    /// Gain for each byte that it writes, for `Score`.
     pub score: Option<f64>,
 }
 
-/// What is done with tables.
+/// Kinds of work on tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PlanKind {
-    /// They are read and written anew.
+    /// Their versions are read and written to new tables.
     Merge,
     /// Their files stay as they are, and are listed in another place.
     Move,
@@ -193,7 +193,7 @@ pub enum PlanKind {
     Removal,
 }
 
-/// What takes part of a sub-level.
+/// Tables of one sub-level that take part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PlanInput {
@@ -209,21 +209,21 @@ pub struct PlanInput {
     pub bytes: u64,
 }
 
-/// Something that a policy weighs.
+/// Candidate that a policy weighs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Weighed {
-    /// What it goes by.
+    /// Measure that makes it due.
     pub measure: Measured,
-    /// How much of what makes it due is there; about 1 is due.
+    /// Share of the due amount that is there; about 1 is due.
     pub due_share: f64,
-    /// Where it stands.
+    /// Standing among the candidates.
     pub standing: WeighedStanding,
-    /// What would be done, if it may begin.
+    /// Plan that would be carried out, if it may begin.
     pub plan: Option<Plan>,
 }
 
-/// What a policy goes by.
+/// Measures that a policy goes by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -234,7 +234,7 @@ pub enum Measured {
         level: u8,
         /// Sub-levels that are not on their way down.
         sub_levels: usize,
-        /// So many make it due.
+        /// Number of sub-levels that makes it due.
         due_at: usize,
     },
     /// A level has bytes.
@@ -243,7 +243,7 @@ pub enum Measured {
         level: u8,
         /// Bytes that are not on their way down.
         bytes: u64,
-        /// It is to have no more; 0 if it is not used.
+        /// Maximum number of bytes; 0 for a level that is not used.
         due_at: u64,
     },
     /// A level has versions that a merge would drop.
@@ -252,16 +252,16 @@ pub enum Measured {
         level: u8,
         /// Versions for each that would stay.
         rate: f64,
-        /// Such a rate makes it due.
+        /// Rate that makes it due.
         due_at: f64,
     },
     /// Merging neighbouring sub-levels gives something for each byte written.
     Score {
         /// The sub-levels from the youngest, each as its level and its age.
         sub_levels: Vec<(u8, u64)>,
-        /// What it gives.
+        /// Gain for each byte written.
         score: f64,
-        /// Such a score makes it due.
+        /// Score that makes it due.
         due_at: f64,
     },
     /// A level has sub-levels that the policy would not have made.
@@ -275,9 +275,10 @@ pub enum Measured {
     Tombstones {
         /// The level.
         level: u8,
-        /// The share of their entries that are, in percent; what a deleted range hides counts.
+        /// Share of their entries that are tombstones, in percent; entries that a deleted range
+        /// hides count.
         percent: u64,
-        /// Such a share makes them due.
+        /// Share that makes them due.
         due_at: u64,
     },
     /// Tables of a level hold superseded versions that no snapshot needs any more.
@@ -286,7 +287,7 @@ pub enum Measured {
         level: u8,
         /// Their share of the tables' bytes, in percent.
         percent: u64,
-        /// Such a share makes them due.
+        /// Share that makes them due.
         due_at: u64,
     },
     /// Iterators have passed over tombstones of a level so often that a merge is worth it.
@@ -298,9 +299,9 @@ pub enum Measured {
     TombstoneAge {
         /// The level.
         level: u8,
-        /// How long it has been in tables.
+        /// Time that it has been in tables.
         seconds: u64,
-        /// Such an age makes it due.
+        /// Age that makes it due.
         due_at: u64,
     },
     /// Deleted ranges hide all that tables hold; they go by an edit alone.
@@ -312,42 +313,43 @@ pub enum Measured {
     },
 }
 
-/// Where something that is weighed stands.
+/// Standing of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WeighedStanding {
-    /// It is what would begin now.
+    /// It would begin now.
     Chosen,
-    /// It may begin, and comes after what is chosen.
+    /// It may begin, after the chosen one.
     MayBegin,
-    /// It is due, and something under way keeps it from beginning.
+    /// It is due, and work under way keeps it from beginning.
     Waits,
-    /// It seems to be due; what snapshots keep was not looked at, because others are better.
+    /// It seems to be due; versions that snapshots keep were not looked at, because others are
+    /// better.
     NotLookedAt,
     /// It is not due.
     NotDue,
 }
 
-/// What would begin, if nothing were under way.
+/// Work that would begin if nothing were under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// What would be done.
+    /// Plan that waits.
     pub plan: Plan,
-    /// Of [`KeyspaceExplanation::under_way`] those that keep it from beginning.
+    /// Indexes in [`KeyspaceExplanation::under_way`] of the work that keeps it from beginning.
     pub until: Vec<usize>,
 }
 
-/// Something that is being done with tables.
+/// Work on tables that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnderWay {
     /// The number under which events speak of it; `None` if it has not begun.
     pub job: Option<u64>,
-    /// Why, in words.
+    /// Reason, in words.
     pub reason: String,
-    /// The numbers of the tables that take part, those included that are done with.
+    /// Numbers of the tables that take part, finished ones included.
     pub tables: Vec<u64>,
     /// The level that takes the outputs.
     pub output_level: u8,
@@ -357,7 +359,7 @@ pub struct UnderWay {
     pub slices: usize,
 }
 
-/// A sub-level whose last merge freed less than half of what was predicted.
+/// A sub-level whose last merge freed less than half of the prediction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Setback {
@@ -367,7 +369,7 @@ pub struct Setback {
     pub sub_level: u64,
     /// Its age.
     pub age: u64,
-    /// Versions that a run with it must have to be tried again for what a merge would drop.
+    /// Versions that a run with it needs before a merge is tried again for its drops.
     pub needed_entries: u64,
     /// Versions of the largest run with it.
     pub present_entries: u64,

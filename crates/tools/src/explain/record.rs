@@ -1,5 +1,5 @@
-//! A description of levels that a store has, with what is known of them: everything that the policy asks is
-//! written down, so that it decides the same when it is asked again.
+//! A description of a store's levels, with the known facts about them. It records all answers to
+//! the policy, so that the policy decides the same when it is asked again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::explain::description::{
 };
 use crate::explain::keyspace::Asked;
 
-/// The options that policies of today go by; of others only those are written that have not their default.
+/// Options that present policies go by. Others are written only if they differ from their default.
 const WRITTEN: [&str; 10] = [
     "compaction_policy",
     "dedup_threshold",
@@ -34,18 +34,18 @@ const WRITTEN: [&str; 10] = [
     "compression",
     "table_bytes",
 ];
-/// Those that have nothing to do with levels.
+/// Options that have nothing to do with levels.
 const NOT_WRITTEN: [&str; 2] = ["region_dir", "compaction_threads"];
 
-/// Stands for what is not known.
+/// Stands for an unknown number.
 const UNKNOWN: f64 = -1.0;
 
-/// What somebody answers, and the answers.
+/// Estimates that answer the policy, and their answers.
 struct Recorder<'a> {
     asked: &'a dyn Estimates,
     merged: RefCell<BTreeMap<Vec<u64>, Option<Duplicates>>>,
     now: RefCell<BTreeMap<Vec<u64>, Option<Duplicates>>>,
-    /// What each part would drop, of the runs that have any.
+    /// Versions that each part would drop, of the runs that have any.
     parts: RefCell<BTreeMap<Vec<u64>, Vec<f64>>>,
 }
 
@@ -96,7 +96,7 @@ impl Estimates for Recorder<'_> {
     }
 }
 
-/// The description of what is asked about, with what the answer follows from.
+/// Describes the subject of an explanation, with the facts that the answer follows from.
 pub(crate) fn describe(
     asked: Asked<'_>,
     options: &Options,
@@ -168,7 +168,8 @@ fn keys(range: &KeyRange) -> KeysForm {
     }
 }
 
-/// What is known of runs. What the policy asked and was not told is put off.
+/// Returns the known facts of runs. A run is put off if the policy asked about it without an
+/// answer.
 fn runs(levels: &KeyspaceLevels, estimates: &Recorder<'_>, shown: &Recorder<'_>) -> Vec<RunForm> {
     let numbers: Vec<u64> = levels.sub_levels().map(|(p, _)| p.sub_level).collect();
     let position = |number: Option<&u64>| numbers.iter().position(|n| Some(n) == number);
@@ -210,7 +211,7 @@ fn claimed((claim, shown): &(Claim, UnderWay)) -> UnderWayForm {
 }
 
 impl Form {
-    /// The file, with lines that a reader can find his way in.
+    /// Returns the file, in lines among which a reader finds the way.
     pub(crate) fn text(&self) -> Result<String> {
         let mut text = format!(
             "# What a keyspace is merged by. `terrace explain compaction --description` reads it.\n\
@@ -271,7 +272,7 @@ fn options(options: &Options) -> Result<String> {
     toml::to_string(&given).map_err(unwritable)
 }
 
-/// Each on a line of its own.
+/// Writes each on a line of its own.
 fn lines(rows: &[impl Serialize]) -> Result<String> {
     rows.iter()
         .map(|row| Ok(format!("    {},\n", line(row)?)))

@@ -8,8 +8,8 @@ use super::keyspace::Asked;
 use super::record::describe;
 use super::{Description, Explanation, KeyspaceExplanation, Settings, UnderWay};
 
-/// Explains the next merge of an open store, or why there is none: the policy is asked as the
-/// threads that merge ask it. Nothing is begun, and nobody is stopped; sketches of all tables are read.
+/// Explains the next merge of an open store, or why there is none: it asks the policy as the
+/// merging threads do. It begins nothing and stops no thread; it reads the sketches of all tables.
 pub fn explain_compaction(db: &Db) -> Explanation {
     let moment = PolicyMoment::of(db);
     moment.map(|moment| explained(&moment)).unwrap_or_default()

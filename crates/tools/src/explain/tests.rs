@@ -185,7 +185,7 @@ fn explained(text: &str) -> KeyspaceExplanation {
     description.explain().unwrap().keyspaces.remove(0)
 }
 
-/// Sub-levels of a thousand versions, a byte each.
+/// Describes sub-levels of a thousand versions, a byte each.
 fn described(head: &str, levels: &[u8]) -> String {
     let sub_levels = levels
         .iter()
@@ -341,7 +341,7 @@ fn a_leveled_store_is_described_by_its_sizes() {
     let choice = keyspace.choice.unwrap();
     assert_eq!(choice.reason, "level 1 is at 163 % of its target");
     assert_eq!((choice.output_level, choice.output_sub_level), (2, Some(2)));
-    // One table of level 1, and what it overlaps.
+    // One table of level 1, and the tables that it overlaps.
     let tables: Vec<usize> = choice.inputs.iter().map(|i| i.tables.len()).collect();
     assert_eq!(tables[0], 1);
     assert!((4..=6).contains(&tables[1]), "{tables:?}");
@@ -419,7 +419,7 @@ fn what_is_wrong_with_a_description_is_named_with_what_would_be_right() {
     );
 }
 
-/// What fields may be given, right and wrong.
+/// Makes values for fields, right and wrong.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => (0..2000u64).prop_map(|n| n.to_string()),

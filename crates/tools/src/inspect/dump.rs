@@ -11,17 +11,17 @@ use terrace_lsm::things::things;
 use terrace_region::{FRAMES_START, Header, HeaderState};
 use terrace_storage::{Escaped, OpenMode, OpenOptions, Purpose, Storage};
 
-/// What a file is and holds.
+/// Kind and contents of a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Dump {
     /// `table`, `arena` or `manifest`.
     pub kind: &'static str,
-    /// What holds for the whole file: name and value.
+    /// Facts of the whole file: name and value.
     pub summary: Vec<(&'static str, String)>,
     /// Its parts, in the order of their offsets.
     pub items: Vec<DumpItem>,
-    /// What kept the dump from going on.
+    /// Error that kept the dump from going on.
     pub problem: Option<Error>,
 }
 
@@ -29,13 +29,13 @@ pub struct Dump {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DumpItem {
-    /// Where it begins, in bytes from the start of the file.
+    /// Offset in bytes from the start of the file.
     pub offset: u64,
     /// Its length in bytes.
     pub length_bytes: u64,
-    /// What it is.
+    /// Kind of the item.
     pub kind: &'static str,
-    /// What it says.
+    /// Contents as text.
     pub text: String,
 }
 

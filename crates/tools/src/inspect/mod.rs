@@ -1,8 +1,8 @@
-//! Looking into a store from outside. [`verify()`] checks all of its files and [`dump()`] shows one,
-//! without changing them; [`statistics`], [`levels`], [`explain_compaction`], [`describe_compaction`] and
-//! [`events`] ask the process that owns the store, if that called [`serve`] or [`open`], and [`flush`],
-//! [`compact`] and [`checkpoint`] have it put the store in order, [`rename_keyspace`] and [`drop_keyspace`]
-//! have it change its keyspaces.
+//! Looks into a store from outside. [`verify()`] checks all of its files and [`dump()`] shows one,
+//! without changing them. [`statistics`], [`levels`], [`explain_compaction`],
+//! [`describe_compaction`] and [`events`] ask the process that owns the store, if that called
+//! [`serve`] or [`open`]. [`flush`], [`compact`] and [`checkpoint`] have it put the store in order,
+//! [`rename_keyspace`] and [`drop_keyspace`] have it change its keyspaces.
 
 mod dump;
 mod prometheus;

@@ -1,7 +1,7 @@
 //! Statistics in the text format of Prometheus (0.0.4), which OpenMetrics collectors read, too.
 //!
-//! A client library would keep metrics of its own, to be updated as things happen; here all of them
-//! come out of one snapshot, and what is left to do is to write lines.
+//! A client library would keep metrics of its own, to be updated as things happen. Here all of them
+//! come out of one snapshot, and only writing lines is left to do.
 
 use std::fmt::{Display, Write};
 

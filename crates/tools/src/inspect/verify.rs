@@ -1,13 +1,13 @@
-//! The check of a store that nobody has open: opens it to read and calls `Db::verify`, which has the
-//! rules. An opening that damage refuses is a finding.
+//! The check of a store that no process has open: opens it to read and calls `Db::verify`, which
+//! has the rules. An opening that damage refuses is a finding.
 
 use std::path::Path;
 
 use terrace::{Db, Error, Options, Problem, Result, VerifyReport};
 
-/// Checks a store that nobody has open for writing: the manifest, every frame in the arenas, every
-/// block of every table with its order, counts and filter, and that ages order all versions of
-/// every key. Writes nothing. `progress` is told of every table, with how many there are.
+/// Checks a store that no process has open for writing. It checks the manifest, every frame in the
+/// arenas, every block of every table with its order, counts and filter, and that ages order all
+/// versions of every key. Writes nothing. `progress` hears of every table, with how many there are.
 ///
 /// # Errors
 /// Those that keep it from looking: no store, a lock, an unreadable directory. Damage is no error

@@ -1,13 +1,13 @@
 //! The arenas: which writes in them are in no table, and can be read.
 //!
-//! With a manifest it is the judgement of every opening, made lenient: the writes up to the first
-//! damage are taken, and none behind it, so that what is left is a state that the store once had.
+//! With a manifest it is the judgement of every opening, made lenient. The writes up to the first
+//! damage are taken, and none behind it, so that the result is a state that the store once had.
 //!
-//! Without one nobody knows which arenas had been flushed. An arena is taken unless something
-//! proves that it was: a table with entries from before and after its last write, which only a
-//! merge of installed tables makes; or a gap between its last write and the first of a younger
-//! arena that no damage explains, since arenas are flushed in order. What is taken once more than
-//! needed does no harm: it is merged with the tables by its numbers.
+//! Without one it is unknown which arenas had been flushed. An arena is taken unless one of two
+//! things proves that it was. One is a table with entries from before and after its last write,
+//! which only a merge of installed tables makes. The other is a gap between its last write and the
+//! first of a younger arena that no damage explains, since arenas are flushed in order. Writes that
+//! are taken once more than needed do no harm: they are merged with the tables by their numbers.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use super::state::{Basis, Home, Slot};
 use super::strangers::strangers;
 use super::tables::Examined;
 
-/// What is taken from arenas.
+/// Writes that are taken from arenas.
 #[derive(Default)]
 pub(super) struct ArenasFound {
-    /// Oldest first.
+    /// Arenas that are taken, oldest first.
     pub(super) loaded: Vec<RecoveredArena>,
     /// The last number in listed tables and in frames that are taken.
     pub(super) known_sequence: SequenceNumber,
@@ -40,23 +40,22 @@ pub(super) struct ArenasFound {
     pub(super) writes: u64,
     /// Readable numbers that were dropped, the first and the last.
     pub(super) dropped: Option<(SequenceNumber, SequenceNumber)>,
-    /// Why they cannot stay as they are.
+    /// Reason why they cannot stay as they are.
     pub(super) cause: Option<Error>,
-    /// Why the manifest is not believed.
+    /// Reason why the manifest is not believed.
     distrust: Option<Error>,
     /// Above every generation found.
     pub(super) next_generation: u64,
     /// The generations that end with the repair.
     pub(super) retired: Vec<u64>,
-    /// The files of those that held more than was taken, or that nobody can read. They are used
-    /// again.
+    /// Files of those that held more than was taken, or that cannot be read. They are used again.
     pub(super) damaged: Vec<LeftFile>,
     /// The files of those that are not this store's, or of a newer release.
     pub(super) strangers: Vec<LeftFile>,
 }
 
 impl ArenasFound {
-    /// Nothing is in arenas, or nothing is to be done about it.
+    /// Returns the state in which arenas hold nothing, or need no work.
     fn none(basis: &Basis) -> Self {
         ArenasFound {
             last_sequence: basis.state.flushed_sequence,
@@ -225,8 +224,8 @@ impl ArenasFound {
         })
     }
 
-    /// Returns why the manifest may have lost its end, though all that is left of it is whole: writes
-    /// are missing in the arenas, and a table that it does not list may hold them.
+    /// Returns why the manifest may have lost its end, though all that is left of it is whole.
+    /// Writes are missing in the arenas then, and a table that it does not list may hold them.
     pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
         if self.distrust.is_some() {
             return Ok(self.distrust.clone());
@@ -252,7 +251,7 @@ impl ArenasFound {
         Ok(())
     }
 
-    /// Notes what of an arena is not taken.
+    /// Notes the part of an arena that is not taken.
     fn leave(&mut self, arena: &Recovered, last_taken: Option<SequenceNumber>) {
         let of_run = arena.scan.run.map(|run| {
             let first = last_taken.map_or(run.first_sequence, |last| last.saturating_add(1));
@@ -271,7 +270,7 @@ impl ArenasFound {
         }
     }
 
-    /// No number is given twice that was given once.
+    /// Raises the last number, so that no number is given twice.
     fn settle_numbers(&mut self, basis: &Basis) {
         let dropped = self.dropped.map_or(0, |(_, last)| last);
         let known = basis
@@ -282,7 +281,7 @@ impl ArenasFound {
     }
 }
 
-/// How many frames of each arena are taken where no manifest tells, and the first arena that was
+/// Decides, without a manifest, how far each arena is taken, and returns the first arena that was
 /// not flushed for all that is known. `arenas` are in the order of their generations.
 fn choose(arenas: &[Arc<Recovered>], tables: &Examined, is_one_gone: bool) -> (Plan, usize) {
     let is_merged_over = |last: SequenceNumber| {

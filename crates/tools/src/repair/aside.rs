@@ -18,7 +18,7 @@ use super::tables::Examined;
 const PART_BYTES: usize = 1 << 20;
 
 impl Site {
-    /// Before the commit: keeps what will be thrown away after it.
+    /// Keeps, before the commit, the files that will be thrown away after it.
     pub(super) fn put_aside(
         &self,
         basis: &Basis,
@@ -85,7 +85,7 @@ impl Site {
         Ok(kept)
     }
 
-    /// After the commit: gives arenas that are not this store's names at which no store looks. A
+    /// Gives, after the commit, arenas that are not this store's names at which no store looks. A
     /// repair that is cut short before leaves them to the next one.
     pub(super) fn rename_aside(&self, report: &mut RepairReport) -> Result<()> {
         let strangers = report.left.iter_mut();
@@ -142,7 +142,7 @@ pub(super) fn rename_damaged(directory: &dyn Directory, name: &str) -> Result<St
     Ok(aside)
 }
 
-/// A name that is free, or that of the same bytes: an earlier repair has come so far.
+/// Finds a name that is free, or that of the same bytes: an earlier repair has come so far.
 fn free_name(directory: &dyn Directory, name: &str) -> Result<(String, bool)> {
     let mut number = 1;
     loop {
@@ -206,7 +206,7 @@ fn copy(directory: &dyn Directory, from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// Offsets and lengths that make up a file.
+/// Returns offsets and lengths that make up a file.
 fn parts(length_bytes: u64) -> impl Iterator<Item = (u64, usize)> {
     let offsets = (0..length_bytes).step_by(PART_BYTES);
     offsets.map(move |offset| {

@@ -18,11 +18,11 @@ use super::state::Basis;
 use super::tables::{DamagedTable, Examined};
 use super::unlisted::Taken;
 
-/// New tables, which nobody lists yet.
+/// New tables, which are not listed yet.
 pub(super) struct Written {
-    /// For each damaged table, what could be read of it.
+    /// For each damaged table, a table of its readable entries.
     salvaged: Vec<Option<TableMeta>>,
-    /// What was in arenas; with a new manifest, everything.
+    /// Tables of the writes in arenas; with a new manifest, all tables.
     added: Vec<TableAdded>,
     tables_written: usize,
     /// For each unlisted table that is taken in, how many entries were read.
@@ -32,8 +32,8 @@ pub(super) struct Written {
 }
 
 impl Site {
-    /// Writes what is readable of damaged tables and arenas to new tables; where nobody knows the
-    /// order of the tables, merges all that overlap.
+    /// Writes the readable entries of damaged tables and arenas to new tables. If the order of the
+    /// tables is unknown, merges all that overlap.
     pub(super) fn write(
         &self,
         basis: &Basis,
@@ -43,7 +43,7 @@ impl Site {
     ) -> Result<Written> {
         let written = self.write_all(basis, tables, arenas, taken);
         if written.is_err() {
-            // Space may be what was missing. The cause is told; what stays, the next repair removes.
+            // Space may have been missing. The cause is reported; the next repair removes the rest.
             let _ = self.finish_earlier(basis.listed());
         }
         written
@@ -98,7 +98,7 @@ impl Site {
         })
     }
 
-    /// The arenas' writes as tables, each arena's above all before.
+    /// Writes the arenas' writes to tables, each arena's above all before.
     fn flush(&self, basis: &Basis, arenas: &ArenasFound) -> Result<Vec<TableAdded>> {
         let mut added = Vec::new();
         for (above, arena) in (0..).zip(&arenas.loaded) {
@@ -127,7 +127,7 @@ impl Site {
         Ok(added)
     }
 
-    /// Makes it so, and then gives every file its name.
+    /// Commits the repair, and then gives every file its name.
     pub(super) fn commit(
         &self,
         basis: Basis,
@@ -162,7 +162,8 @@ impl Site {
             Err(_) => {
                 let mut edit = self.rebuilt(&state, arenas, written, &mut report.named);
                 if keeps_arenas {
-                    // Nobody has looked at them: they count from where the old manifest says.
+                    // The repair has not looked at them: they count from where the old manifest
+                    // says.
                     edit.arenas_issued = state.as_edit().arenas_issued;
                     edit.flushed_sequence = Some(state.flushed_sequence);
                     edit.persisted_until = edit.persisted_until.max(Some(state.persisted_until));
@@ -177,7 +178,8 @@ impl Site {
         Ok(report)
     }
 
-    /// The edits of a store whose manifest is whole: each takes one step, and could be the last.
+    /// Returns the edits of a store whose manifest is whole: each takes one step, and could be the
+    /// last.
     fn mended(
         &self,
         state: &ManifestState,
@@ -231,7 +233,7 @@ impl Site {
         edits
     }
 
-    /// The only edit of a new manifest.
+    /// Returns the only edit of a new manifest.
     fn rebuilt(
         &self,
         state: &ManifestState,
@@ -263,7 +265,7 @@ impl Site {
                 .map(|(id, name)| KeyspaceCreated { id, name })
                 .collect(),
             tables_added: added,
-            // What was in them is in the tables.
+            // Their writes are in the tables.
             arenas_issued: Vec::new(),
             flushed_sequence: Some(last_sequence),
             persisted_until: Some(last_sequence),

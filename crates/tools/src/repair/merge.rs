@@ -1,4 +1,4 @@
-//! Tables of which nobody knows which lies above which, merged by the numbers of their entries.
+//! Tables whose order is unknown, merged by the numbers of their entries.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use terrace_lsm::sync::atomic::AtomicBool;
 use super::site::Site;
 use super::state::Basis;
 
-/// Where every table goes: the last level.
+/// Place of every table: the last level.
 pub(super) const REBUILT: Place = Place::base(LEVELS as u8 - 1);
 
 /// Tables of one keyspace, in order, of which each overlaps the ones before it.
@@ -25,7 +25,7 @@ struct Group {
     tables: Vec<Arc<Table>>,
 }
 
-/// Gives the tables of a level in which none overlaps another. `new` are those without a name.
+/// Returns the tables of a level in which none overlaps another. `new` are those without a name.
 pub(super) fn merge_overlapping(
     site: &Site,
     basis: &Basis,
@@ -51,7 +51,7 @@ pub(super) fn merge_overlapping(
     Ok(rebuilt)
 }
 
-/// `tables` are sorted by keyspace and first key.
+/// Groups `tables`, which are sorted by keyspace and first key.
 fn groups(tables: Vec<Arc<Table>>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut keyspace = KeyspaceId::DEFAULT;
@@ -72,7 +72,7 @@ fn groups(tables: Vec<Arc<Table>>) -> Vec<Group> {
     groups
 }
 
-/// Lists of tables that do not overlap, as few as possible: each is read by one cursor.
+/// Returns lists of tables that do not overlap, as few as possible: one cursor reads each.
 fn runs(tables: &[Arc<Table>]) -> Vec<Vec<Arc<Table>>> {
     let mut runs: Vec<Vec<Arc<Table>>> = Vec::new();
     for table in tables {
@@ -107,7 +107,7 @@ fn merge_group(
         ranges.extend(found.filter_map(|found| Slice::ALL.clip(found, &table.bounds)));
     }
     let ranges = RangeTombstones::new(ranges);
-    // All that overlaps is in the group, so what deletes has nothing left to hide.
+    // All that overlaps is in the group, so deletions have nothing left to hide.
     let older = |_: Keys<'_>| false;
     let snapshots = [last_sequence];
     let rules = DropRules::new(&snapshots, &older, &ranges);

@@ -1,25 +1,25 @@
 //! Making a damaged store openable again, with everything in it that can still be read.
 //!
-//! Goal: whatever is readable is there afterwards, in the order in which it was written, and a
-//! repair that is cut short can be run again. What is not readable is named.
+//! Goal: all readable data is there afterwards, in the order in which it was written. A repair that
+//! is cut short can be run again. Unreadable data is named.
 //!
-//! Of a damaged table every block is kept that its index still leads to.
+//! Every block of a damaged table is kept that its index still leads to.
 //!
-//! Two cases. If the manifest can be read, it says which tables count and what is in arenas alone;
-//! then damaged tables are replaced by what can be read of them, and if acknowledged bytes of
-//! arenas are damaged, the writes before the damage go to tables. If the manifest cannot be read,
-//! or may have lost its end, a new one is made. Nobody knows then which table lies above which, so
-//! tables whose keys overlap are merged by the numbers of their entries; and nobody knows which
-//! tables had been merged into others already, or which deletions were still to be carried out, so
-//! keys that had been deleted may be back.
+//! There are two cases. If the manifest can be read, it says which tables count, and which writes
+//! are in arenas alone. Then new tables with the readable entries replace damaged tables. If
+//! acknowledged bytes of arenas are damaged, the writes before the damage go to tables. If the
+//! manifest cannot be read, or may have lost its end, a new one is made. The order of the tables is
+//! unknown then, so tables whose keys overlap are merged by the numbers of their entries. It is
+//! also unknown which tables had been merged into others already, or which deletions were still to
+//! be carried out, so deleted keys may be back.
 //!
 //! Invariants: (1) Nothing that was there is changed before it is committed: by an edit, or by the
-//! new manifest that `CURRENT` is made to name. (Only a damaged `REGION` is written anew before: it
-//! says then what the manifest says.) New tables are written as `N.table.new` and get their
-//! names after it; a store that lists a table which has not got its name yet refuses to open, and
-//! the next repair finishes the renaming. Those that nobody lists the next repair removes. (2) What
-//! is damaged has a second name or a copy beside the store, with `.damaged` behind its name, before
-//! anything is committed.
+//! new manifest that `CURRENT` is made to name. (Only a damaged `REGION` is rewritten before: then
+//! it says the same as the manifest.) New tables are written as `N.table.new` and get their names
+//! after the commit. A store that lists a table without its name refuses to open, and the next
+//! repair finishes the renaming. The next repair removes new tables that are not listed. (2) Before
+//! anything is committed, damaged files have a second name or a copy beside the store, with
+//! `.damaged` behind their names.
 //!
 //! It does not go around an I/O error: a device that fails to read is to be copied first, and the
 //! copy repaired.
@@ -51,21 +51,21 @@ use tables::Examined;
 use terrace::offline::{check_options, wait_for_lock};
 use terrace::{Background, Error, Options, Result};
 
-/// Repairs a store that nobody has open, and says what it did. A store without damage is left as
-/// it is. If the arenas are in a directory of their own, name it as
-/// [`region_dir`](Options::region_dir): a store without its manifest does not know. `progress` is
-/// told of every table looked at, with how many there are.
+/// Repairs a store that no process has open, and reports its work. A store without damage is left
+/// as it is. If the arenas are in a directory of their own, name it as
+/// [`region_dir`](Options::region_dir): a store without its manifest does not know. `progress`
+/// hears of every table looked at, with how many there are.
 ///
 /// Tables and region directories of another release are left under their names and reported in
 /// [`left`](RepairReport::left); the repair goes on with the rest. A table that was listed is an unlisted
 /// one from then on, which the repair of that release can take in.
 ///
 /// Openings keep tables that a dropped end of the manifest may have listed. With
-/// [`take_unlisted`](Options::take_unlisted) their entries are in the store again, each unless a newer
-/// version of its key is there. Of a damaged one what can be read is.
+/// [`take_unlisted`](Options::take_unlisted) their entries are in the store again, each unless a
+/// newer version of its key is there. Of a damaged one the readable entries are.
 ///
-/// Keys that had been deleted may be there again afterwards: what was in a damaged block, or in a
-/// table that no longer exists, cannot hide older versions any more. The report's
+/// Deleted keys may be there again afterwards: deletions in a damaged block, or in a table that no
+/// longer exists, cannot hide older versions any more. The report's
 /// [`may_resurrect`](RepairReport::may_resurrect) says whether that can be.
 ///
 /// ```
@@ -85,7 +85,7 @@ use terrace::{Background, Error, Options, Result};
 /// Arenas of other stores are not taken and prove nothing; they are kept aside and reported.
 ///
 /// # Errors
-/// [`Error::NoStore`] if nothing of a store is there; [`Error::Busy`] if somebody has it open;
+/// [`Error::NoStore`] if nothing of a store is there; [`Error::Busy`] if it is open;
 /// [`Error::Unsupported`] for a manifest of another release, without which nothing is known;
 /// [`Error::WrongRegion`] and [`Error::RegionLost`] as [`Db::open`](terrace::Db::open);
 /// [`Error::Io`] and [`Error::NoSpace`]: run it again when the cause is gone.

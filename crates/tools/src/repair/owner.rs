@@ -25,7 +25,7 @@ impl Owner {
         let mut directories = vec![Arc::clone(&site.directory)];
         if let Some(directory) = site.given_region()? {
             owner.region = match region_home::owner(&site.path, &*directory) {
-                // It is written anew if the arenas agree.
+                // It is rewritten if the arenas agree.
                 Err(Error::Corruption { .. }) => None,
                 read => read?,
             };

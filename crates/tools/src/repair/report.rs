@@ -1,4 +1,4 @@
-//! What a repair did.
+//! Report of a repair.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::state::Basis;
 use super::tables::{Examined, UnsupportedTable};
 use super::unlisted::Taken;
 
-/// What became of the manifest.
+/// Outcome for the manifest.
 #[derive(Clone, Debug)]
 pub enum ManifestRepair {
     /// It was whole.
@@ -30,7 +30,7 @@ pub enum ManifestRepair {
 pub struct DamagedTable {
     /// Where the damaged file is kept; `None` if there was none.
     pub kept_as: Option<PathBuf>,
-    /// What was found.
+    /// Damage that was found.
     pub error: Error,
     /// Entries that were read, and are in a new table.
     pub entries_kept: u64,
@@ -60,9 +60,9 @@ pub struct LeftFile {
     pub kept_as: Option<PathBuf>,
     /// Why it is not taken.
     pub error: Error,
-    /// It is under a name at which no store looks.
+    /// Whether it is under a name at which no store looks.
     is_aside: bool,
-    /// Once the commit is made, an opening may remove the file or use it again.
+    /// Whether an opening may remove the file or use it again once the commit is made.
     is_endangered: bool,
 }
 
@@ -77,7 +77,8 @@ impl LeftFile {
         }
     }
 
-    /// The same file, which an opening may remove or use again once the commit is made, or not.
+    /// Returns the file, marked as one that an opening may remove or use again after the commit, or
+    /// not.
     pub(super) fn endangered(self, is_endangered: bool) -> Self {
         LeftFile {
             is_endangered,
@@ -89,7 +90,8 @@ impl LeftFile {
         self.is_endangered
     }
 
-    /// A file that an opening or an earlier repair has put aside, and that this one leaves there.
+    /// Makes the entry of a file that an opening or an earlier repair put aside, and that stays
+    /// there.
     pub(super) fn aside(file: PathBuf, error: Error) -> Self {
         LeftFile {
             is_aside: true,
@@ -108,23 +110,23 @@ impl LeftFile {
     }
 }
 
-/// What a repair found and did.
+/// Findings and work of a repair.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What became of the manifest.
+    /// Outcome for the manifest.
     pub manifest: ManifestRepair,
     /// The end of the manifest, which was no whole edit and is dropped.
     pub manifest_tail: Option<ManifestTail>,
     /// Names of whole tables that the dropped end of a manifest may have listed. They are not in the
     /// store; [`Options::take_unlisted`](terrace::Options::take_unlisted) takes them in.
     pub unlisted_tables: Vec<String>,
-    /// Names under which such tables were kept whose entries are in the store now. They end in
-    /// `.taken` instead of `.unlisted` from here on, and may be removed.
+    /// Names under which such tables were kept whose entries are in the store now. From here on
+    /// they end in `.taken` instead of `.unlisted`, and the files may be removed.
     pub tables_taken: Vec<String>,
-    /// An earlier repair, which had been cut short, was finished first.
+    /// Whether an earlier repair, which had been cut short, was finished first.
     pub is_resumed: bool,
-    /// What was wrong with the file `REGION` of the region directory, which was written anew.
+    /// Damage of the file `REGION` of the region directory, which was rewritten.
     pub region_damage: Option<Error>,
     /// Tables that were whole.
     pub tables: usize,
@@ -132,7 +134,7 @@ pub struct RepairReport {
     pub tables_written: usize,
     /// Tables that were not whole, unlisted ones that are taken in among them.
     pub damaged: Vec<DamagedTable>,
-    /// What was wrong with the arenas.
+    /// Damage of the arenas.
     pub arena_damage: Option<Error>,
     /// Writes taken from arenas, if that had to be done here. Otherwise the next opening does it.
     pub writes_from_arenas: u64,
@@ -193,7 +195,7 @@ impl RepairReport {
         self.writes_from_arenas = arenas.writes;
     }
 
-    /// Notes what was read of a damaged table that is taken in, and where the file is kept.
+    /// Notes how much was read of a damaged table that is taken in, and where the file is kept.
     pub(super) fn tells_of_taken(&mut self, table: &Taken, entries_kept: u64, kept_as: PathBuf) {
         let damage = table.damage.iter();
         self.damaged.extend(damage.map(|error| DamagedTable {
@@ -219,8 +221,7 @@ impl RepairReport {
             || self.left.iter().any(|left| !left.stays())
     }
 
-    /// Whether keys may be there again that had been deleted: what deleted them may have been in
-    /// what is lost.
+    /// Whether deleted keys may be there again: their deletions may have been in the lost data.
     pub fn may_resurrect(&self) -> bool {
         self.is_resumed
             || !matches!(self.manifest, ManifestRepair::Kept)
@@ -241,8 +242,8 @@ fn left(
 ) -> Vec<LeftFile> {
     let of_table = |table: &UnsupportedTable| {
         let file = site.data.path(FileId::table(table.number));
-        // The release that reads it removes a table that no edit lists. Of one that was not listed before
-        // only a lost manifest may have told more.
+        // The release that reads it removes a table that no edit lists. If a table was not listed
+        // before, only a lost manifest may have listed it.
         let is_endangered = table.meta.is_some() || basis.manifest.is_err();
         LeftFile::new(file, table.error.clone()).endangered(is_endangered)
     };

@@ -1,4 +1,4 @@
-//! The directory under repair, and what is done in it.
+//! The directory under repair, and the work in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ pub(super) struct Site {
     pub(super) directory: Arc<dyn Directory>,
     /// The places of tables.
     pub(super) data: DataFiles,
-    /// That of the arenas, if they have one of their own, as soon as it is open.
+    /// Directory of the arenas, if they have one of their own, as soon as it is open.
     pub(super) region_directory: OnceLock<Arc<dyn Directory>>,
     pub(super) options: Options,
     pub(super) decisions: RepairOptions,
@@ -52,7 +52,7 @@ impl Site {
         decisions: RepairOptions,
     ) -> Result<Self> {
         let medium = Arc::clone(&options.storage);
-        // A caller's code, the progress it is told of, may fork.
+        // A caller's code, which hears of progress, may fork.
         let storage = Arc::new(CountingStorage::new(medium).owned_by(mark(path)?));
         let no_store = |detail: &str| Error::NoStore {
             path: path.to_path_buf(),
@@ -66,7 +66,7 @@ impl Site {
             return Err(no_store("no file of a store is there"));
         }
         let ownership = Ownership::take(&directory)?;
-        // An owner may have made files until it let go.
+        // An owner may have made files until it released the lock.
         let entries = directory.list()?;
         let newer_region = newer_region(&*storage, path, &options)?;
         if newer_region.is_some() {
@@ -118,12 +118,12 @@ impl Site {
         (&**directory, name.unwrap_or_default())
     }
 
-    /// Tables that the manifest names may be missing from the directory: their numbers are taken.
+    /// Skips the numbers of tables that the manifest names: their files may be missing.
     pub(super) fn skip_numbers_below(&self, next_table: u64) {
         self.next_table.fetch_max(next_table, Ordering::Relaxed);
     }
 
-    /// The numbers of the tables that have their names.
+    /// Returns the numbers of the tables that have their names.
     pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
         let listed = self.data.list()?.into_iter();
         let listed = listed.filter(|(_, stage)| *stage == Stage::Listed);
@@ -132,7 +132,7 @@ impl Site {
         Ok(numbers)
     }
 
-    /// The form of a keyspace's tables.
+    /// Returns the form of a keyspace's tables.
     pub(super) fn form_of(&self, levels: Option<&KeyspaceLevels>) -> KeyspaceOptions {
         let own = levels.and_then(|levels| levels.options.as_deref());
         own.cloned().unwrap_or_else(|| self.options.keyspace_form())
@@ -171,7 +171,7 @@ impl Site {
         TableReader::open(&**directory, &name, file.number, Arc::clone(&self.blocks))
     }
 
-    /// Opens what is whole of a damaged table.
+    /// Opens the whole parts of a damaged table.
     pub(super) fn open_damaged(&self, number: u64, stage: Stage) -> Result<Arc<TableReader>> {
         let (directory, name) = self.data.at_stage(FileId::table(number), stage);
         TableReader::open_damaged(&**directory, &name, number, Arc::clone(&self.blocks))
@@ -182,8 +182,8 @@ impl Site {
         Ok(cursor.with_assigned(table.assigned_sequence()))
     }
 
-    /// Ends what an earlier repair began: gives the tables it listed their names, and removes the
-    /// others. Whether there were some of the first kind.
+    /// Ends the work of an earlier repair: gives the tables it listed their names, and removes the
+    /// others. Returns whether there were some of the first kind.
     pub(super) fn finish_earlier(&self, listed: Option<&Version>) -> Result<bool> {
         let present = self.table_numbers()?;
         let mut is_renamed = false;

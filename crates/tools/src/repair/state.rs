@@ -1,4 +1,4 @@
-//! What a repair goes by: the manifest, or what is left of it.
+//! Basis of a repair: the manifest, or its remains.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ use super::report::LeftFile;
 use super::site::Site;
 use super::strangers::{bring_back, still_aside, stranger};
 
-/// What is known of the store without its tables and arenas.
+/// Known facts of the store without its tables and arenas.
 pub(super) struct Basis {
-    /// What the manifest says, or what is left of it; invented where nothing is.
+    /// State of the manifest, or of its remains; invented if there are none.
     pub(super) state: ManifestState,
     /// The manifest, open, or why it is not to be kept.
     pub(super) manifest: Result<Manifest>,
@@ -38,7 +38,7 @@ pub(super) struct Basis {
     pub(super) of_copies: BTreeSet<PathBuf>,
     /// Arenas of the chosen store that stay aside.
     pub(super) left_aside: Vec<LeftFile>,
-    /// On a manifest that is not kept: `LOCK` may be gone, and this is what keeps others out.
+    /// Lock of a manifest that is not kept: `LOCK` may be gone, and this keeps others out.
     lock: Option<Box<dyn Lock>>,
 }
 
@@ -48,19 +48,19 @@ pub(super) struct Slot {
     pub(super) number: u64,
     /// As the header of this store tells, or the manifest. `None` if neither does.
     pub(super) generation: Option<u64>,
-    /// The arena is not taken.
+    /// Whether the arena is not taken.
     pub(super) is_stranger: bool,
 }
 
 /// Where the arenas are; locked against others as long as this lives.
 pub(super) struct Home {
-    /// None if no arena survives its process.
+    /// Regions; none if no arena survives its process.
     pub(super) regions: Vec<Region>,
     /// Whether the arenas that the manifest names are in the first.
     pub(super) has_listed: bool,
-    /// They are not at hand, and the caller goes on without.
+    /// Whether they are not at hand, and the caller goes on without.
     pub(super) is_lost: bool,
-    /// What was wrong with the region directory's own file, which is written anew.
+    /// Damage of the region directory's own file, which is rewritten.
     pub(super) damaged_region: Option<Error>,
     _lock: Option<Box<dyn Lock>>,
 }
@@ -150,12 +150,12 @@ impl Basis {
         Ok(())
     }
 
-    /// The version whose tables count, if the manifest is to be kept.
+    /// Returns the version whose tables count, if the manifest is to be kept.
     pub(super) fn listed(&self) -> Option<&Version> {
         self.manifest.as_ref().ok().map(|_| &*self.state.version)
     }
 
-    /// How the manifest, or what is left of it, lists a table.
+    /// Returns how the manifest, or its remains, list a table.
     pub(super) fn meta_of(&self, number: u64) -> Option<&TableMeta> {
         let mut tables = self.state.version.tables();
         tables
@@ -175,7 +175,7 @@ impl Basis {
             && self.state.version.keyspace(keyspace).is_none()
     }
 
-    /// A new manifest is made in place of one that is whole, unless that happens anyway.
+    /// Has a new manifest made in place of one that is whole, unless that happens anyway.
     pub(super) fn extend(&mut self) {
         if self.manifest.is_ok() {
             self.is_extended = true;
@@ -183,7 +183,7 @@ impl Basis {
         }
     }
 
-    /// The manifest is not to be kept, for this reason.
+    /// Notes that the manifest is not to be kept, for this reason.
     pub(super) fn distrust(&mut self, why: Error) {
         if let Ok(manifest) = std::mem::replace(&mut self.manifest, Err(why)) {
             self.lock = manifest.into_lock();
@@ -202,8 +202,8 @@ impl Basis {
         site.newer_region.is_some() && self.state.arena_home != ArenaHome::Store && may_hold_writes
     }
 
-    /// Where the store's arenas are: where the manifest says, and where the caller says that they
-    /// are now. A manifest that knows less than they do has lost its end, and is not kept.
+    /// Finds the store's arenas: where the manifest says, and where the caller says that they are
+    /// now. A manifest that knows less than the arenas do has lost its end, and is not kept.
     pub(super) fn home(&mut self, site: &Site) -> Result<Home> {
         let storage = &*site.storage;
         if site.newer_region.is_some() && self.state.arena_home != ArenaHome::Store {
@@ -218,7 +218,7 @@ impl Basis {
         }
         let damaged_region = self.mend_region(site)?;
         let given = region_home::given(storage, &*site.directory, &site.options, true)?;
-        // Nothing is written there by a repair.
+        // A repair writes nothing there.
         let looking = Options {
             read_only: true,
             ..site.options.clone()
@@ -259,9 +259,10 @@ impl Basis {
         Ok(home)
     }
 
-    /// Distrusts the manifest if an arena has a generation that no edit issued. Such an arena proves
-    /// nothing if its first write has a number that the listed arenas or tables hold already: had
-    /// the manifest only lost its end, the writes of younger generations had later numbers.
+    /// Distrusts the manifest if an arena has a generation that no edit issued. Such an arena
+    /// proves nothing if its first write has a number that the listed arenas or tables hold
+    /// already. Had the manifest only lost its end, the writes of younger generations had later
+    /// numbers.
     fn weigh_evidence(&mut self, site: &Site, region: &Region) -> Result<()> {
         let slots = region.slots().map_err(region_error)?;
         let unissued = unissued(&slots, &self.state);
@@ -271,7 +272,7 @@ impl Basis {
         }
         let known = match recover(region, &self.state, &site.options) {
             Ok(writes) => writes.last_sequence,
-            // What is there of the listed arenas is judged later.
+            // The listed arenas are judged later.
             Err(
                 Error::Corruption { .. } | Error::RegionLost { .. } | Error::Unsupported { .. },
             ) => self.state.flushed_sequence,
@@ -320,8 +321,9 @@ impl Basis {
         )
     }
 
-    /// Writes anew what says whose region the given directory is, if that is damaged and an arena
-    /// which the manifest names is there: then it is this store's. What was wrong, if so.
+    /// Rewrites the file that says whose region the given directory is. It does so only if the file
+    /// is damaged and an arena which the manifest names is there: then it is this store's. Returns
+    /// the damage, if so.
     fn mend_region(&self, site: &Site) -> Result<Option<Error>> {
         let (Some(directory), ArenaHome::Region { id, .. }) =
             (site.given_region()?, &self.state.arena_home)
@@ -389,8 +391,8 @@ impl Basis {
     }
 }
 
-/// The state of a store of which no manifest tells anything, and whether it is known which arenas
-/// are its own. The seed of its hashes is found in its tables.
+/// Invents the state of a store of which no manifest tells anything. Also returns whether it is
+/// known which arenas are its own. The seed of its hashes is found in its tables.
 fn invented(site: &Site) -> Result<(ManifestState, bool)> {
     let owner = Owner::read(site)?;
     let (store_id, takes_arenas) = owner.decide(site.decisions.store);

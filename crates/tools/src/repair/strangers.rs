@@ -56,7 +56,7 @@ pub(super) fn strangers(basis: &Basis, region: &Region) -> Result<Vec<LeftFile>>
     Ok(strangers.collect())
 }
 
-/// The error for an arena beside those of other stores.
+/// Returns the error for an arena beside those of other stores.
 fn several(file: &Path, header: &Header) -> Error {
     let number = u128::from_le_bytes(header.store);
     let detail = format!(

@@ -1,4 +1,4 @@
-//! The tables: which of them are whole, and what can be read of the others.
+//! The tables: which of them are whole, and the readable entries of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct UnsupportedTable {
     pub(super) meta: Option<TableMeta>,
 }
 
-/// What was found of the store's tables.
+/// Tables of the store as they were found.
 #[derive(Default)]
 pub(super) struct Examined {
     pub(super) sound: Vec<Arc<Table>>,
@@ -46,7 +46,7 @@ pub(super) struct Examined {
 }
 
 impl Examined {
-    /// The tables that a manifest lists.
+    /// Examines the tables that a manifest lists.
     pub(super) fn listed(
         site: &Site,
         version: &Version,
@@ -98,7 +98,7 @@ impl Examined {
         Ok(())
     }
 
-    /// The tables in the directory, whoever listed them.
+    /// Examines all tables in the directory, listed or not.
     pub(super) fn all(
         site: &Site,
         basis: &mut Basis,
@@ -110,7 +110,7 @@ impl Examined {
         let mut seeds = Vec::new();
         for (at, &number) in numbers.iter().enumerate() {
             progress(at, numbers.len());
-            // What a strict opening refuses, the verification does, too.
+            // The verification refuses all that a strict opening does.
             let checked = site.open_damaged(number, Stage::Listed).and_then(|reader| {
                 seeds.push(reader.properties().hash_seed);
                 reader.verify()?;
@@ -145,7 +145,7 @@ impl Examined {
         Ok(examined)
     }
 
-    /// A damaged file of which the manifest says at most how it was listed once.
+    /// Notes a damaged file. The manifest says at most how it was listed once.
     fn damaged(&mut self, basis: &Basis, number: u64, error: Error) {
         self.damaged.push(DamagedTable {
             number,
@@ -156,9 +156,10 @@ impl Examined {
         });
     }
 
-    /// Why the manifest may have lost its end, though all that is left of it is whole: a table that it
-    /// lists is gone, or it ends in an edit that is not whole and such a table is damaged; and tables
-    /// are there that it does not list. What a merge made of the ones may be in the others.
+    /// Returns why the manifest may have lost its end, though all that is left of it is whole. A
+    /// table that it lists is gone then, or it ends in an edit that is not whole and such a table
+    /// is damaged. Besides, tables are there that it does not list; a merge may have made them of
+    /// the others.
     pub(super) fn doubt(&self, site: &Site, basis: &Basis) -> Result<Option<Error>> {
         let manifest = basis.manifest.as_ref();
         let is_torn = manifest.is_ok_and(|manifest| manifest.tail().is_some());
@@ -196,7 +197,8 @@ fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io(error) if error.kind() == ErrorKind::NotFound)
 }
 
-/// The error, if it tells of damage. A file that cannot be read, or is of another release, is not damaged.
+/// Returns the error, if it tells of damage. A file that cannot be read, or is of another release,
+/// is not damaged.
 fn damage(error: Error) -> Result<Error> {
     if matches!(error, Error::Corruption { .. }) || is_missing(&error) {
         return Ok(error);
@@ -213,8 +215,8 @@ fn most_common(seeds: &[u64]) -> Option<u64> {
     most.map(|(seed, _)| seed)
 }
 
-/// How a file is to be listed: as it was, if that is known, or as it says itself. `None` if it
-/// holds nothing.
+/// Returns how a file is to be listed: as it was, if that is known, or as it says itself. `None` if
+/// it holds nothing.
 fn meta_of_file(
     site: &Site,
     basis: &Basis,
@@ -249,7 +251,7 @@ fn meta_of_file(
 }
 
 impl DamagedTable {
-    /// Writes what can be read to a table of its own. `None` if that is nothing.
+    /// Writes the readable entries to a table of its own. `None` if there are none.
     pub(super) fn salvage(&self, site: &Site, basis: &Basis) -> Result<Option<TableMeta>> {
         let reader = match site.open_damaged(self.number, Stage::Listed) {
             Ok(reader) => reader,

@@ -24,7 +24,7 @@ use super::tables::copy_readable;
 pub(super) struct Taken {
     pub(super) number: u64,
     reader: Arc<TableReader>,
-    /// Why not all of it is.
+    /// Damage that keeps some of it out.
     pub(super) damage: Option<Error>,
 }
 
@@ -66,7 +66,7 @@ impl Site {
         unlisted.numbers().map(open).collect()
     }
 
-    /// Copies tables into new ones: for each, the new one, if it holds anything.
+    /// Copies tables into new ones. Returns for each the new one, if it holds anything.
     pub(super) fn take_in(
         &self,
         basis: &Basis,

@@ -1,7 +1,7 @@
 //! Merges under way in simulated time: the board of jobs of a store (`db/jobs.rs`), without threads.
 //!
-//! Level 0 goes before slices of deeper merges, slices are begun and installed in the order of their keys,
-//! and whoever looks for the next merge sees the claims of those under way.
+//! Level 0 goes before slices of deeper merges. Slices are begun and installed in the order of
+//! their keys. A search for the next merge sees the claims of those under way.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use terrace_lsm::compaction::slices::Slice;
 use super::levels::{Outputs, SimulatedLevels, is_move};
 use super::outcome::Recorder;
 
-/// What workers do.
+/// Workers and their merges.
 pub(crate) struct Board {
     workers: usize,
     /// Bytes that one of them writes in a second; infinite if merges take no time.
     bytes_per_second: f64,
-    /// Simulated.
+    /// Simulated time.
     pub(crate) now: f64,
     jobs: Vec<Job>,
     last_id: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Board {
     steps: u64,
 }
 
-/// More at one moment are not an end in sight.
+/// Maximum number of steps at one moment; more have no end in sight.
 const MOST_STEPS: u64 = 1_000_000;
 
 struct Job {
@@ -35,7 +35,7 @@ struct Job {
     choice: Choice,
     claim: Claim,
     slices: Vec<Slice>,
-    /// The first slice that nobody has begun.
+    /// The first slice that is not begun.
     next: usize,
     /// The first slice that is not installed.
     installed: usize,
@@ -70,13 +70,13 @@ impl Board {
         self.jobs.iter().map(claim).collect()
     }
 
-    /// Names of the sub-levels that merges write into.
+    /// Returns the names of the sub-levels that merges write into.
     pub(crate) fn busy(&self) -> Vec<u64> {
         let outputs = self.jobs.iter().map(|job| job.choice.output.sub_level);
         outputs.collect()
     }
 
-    /// Bytes that are written and not listed; what is being written counts in full.
+    /// Returns the bytes that are written and not listed; unfinished outputs count in full.
     pub(crate) fn unlisted_bytes(&self) -> u64 {
         let building = self.building.iter().map(|building| &building.outputs);
         let built = self.jobs.iter().flat_map(|job| job.built.values());
@@ -86,7 +86,7 @@ impl Board {
             .sum()
     }
 
-    /// When the next slice is built, if one is being built.
+    /// Returns when the next slice is built, if one is being built.
     pub(crate) fn next_end(&self) -> Option<f64> {
         let ends = self.building.iter().map(|building| building.ends_at);
         ends.reduce(f64::min)
@@ -99,7 +99,7 @@ impl Board {
         }
     }
 
-    /// Gives every idle worker what there is to do.
+    /// Gives every idle worker work, if there is any.
     pub(crate) fn employ(
         &mut self,
         levels: &mut SimulatedLevels,
@@ -128,7 +128,7 @@ impl Board {
         Ok(())
     }
 
-    /// A job with a slice that waits to be built.
+    /// Finds a job with a slice that waits to be built.
     fn waiting(&self, of: impl Fn(&Job) -> bool) -> Option<usize> {
         let mut jobs = self.jobs.iter();
         jobs.position(|job| job.next < job.slices.len() && of(job))
@@ -182,7 +182,7 @@ impl Board {
         self.see(levels, recorder);
     }
 
-    /// The slice that ends first is built, and whatever of its job can be is installed.
+    /// Ends the slice that is built first, and installs all of its job that can be.
     pub(crate) fn end_next(
         &mut self,
         levels: &mut SimulatedLevels,

@@ -1,7 +1,7 @@
-//! What simulated tables hold: spans of writes over ranges of keys.
+//! Contents of simulated tables: spans of writes over ranges of keys.
 //!
-//! A key is a place between 0 and the largest number of 64 bits, and is written as its eight bytes, so that
-//! ranges are those of real tables. Records are everywhere equally dense.
+//! A key is a place between 0 and the largest number of 64 bits. It is written as its eight bytes,
+//! so that ranges are those of real tables. Records are everywhere equally dense.
 
 use terrace_lsm::levels::KeyRange;
 
@@ -11,12 +11,12 @@ use super::load::{Load, Span};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Content {
     pub(crate) span: Span,
-    /// Up to this write tombstones are gone, and so is what they deleted.
+    /// Write up to which tombstones are gone, and with them the versions that they deleted.
     pub(crate) purged_to: f64,
 }
 
 impl Content {
-    /// As a flush leaves it.
+    /// Returns the content that a flush leaves.
     pub(crate) fn flushed(span: Span) -> Content {
         Content {
             span,
@@ -24,7 +24,7 @@ impl Content {
         }
     }
 
-    /// The newest versions of both, which are neighbours in time.
+    /// Returns the newest versions of both, which are neighbours in time.
     pub(crate) fn with(self, other: Content) -> Content {
         let older = if self.span.from <= other.span.from {
             self
@@ -37,7 +37,7 @@ impl Content {
         }
     }
 
-    /// As a merge writes it that knows of nothing older: without tombstones.
+    /// Returns it as a merge writes it that knows of nothing older: without tombstones.
     pub(crate) fn purged(self) -> Content {
         Content {
             purged_to: self.span.to,
@@ -45,13 +45,13 @@ impl Content {
         }
     }
 
-    /// Its versions, over all keys.
+    /// Returns the number of its versions, over all keys.
     pub(crate) fn entries(self, load: &Load) -> f64 {
         let purged = load.tombstones(self.span) - load.tombstones(self.unpurged());
         load.distinct_keys(self.span) - purged
     }
 
-    /// Those of them that are tombstones.
+    /// Returns the number of those that are tombstones.
     pub(crate) fn tombstones(self, load: &Load) -> f64 {
         load.tombstones(self.unpurged())
     }
@@ -88,7 +88,7 @@ impl Keys {
         }
     }
 
-    /// The range of a table that holds them.
+    /// Returns the range of a table that holds them.
     pub(crate) fn range(self) -> KeyRange {
         KeyRange {
             smallest: key_at(self.from),
@@ -97,7 +97,7 @@ impl Keys {
         }
     }
 
-    /// What of them lies between two keys; `None` is no limit.
+    /// Returns those between two keys; `None` is no limit.
     pub(crate) fn within(self, from: Option<&[u8]>, to: Option<&[u8]>) -> Option<Keys> {
         let keys = Keys {
             from: self.from.max(from.map_or(0, place_of)),
@@ -106,7 +106,7 @@ impl Keys {
         (keys.from < keys.to).then_some(keys)
     }
 
-    /// The place at a share of them.
+    /// Returns the place at a share of them.
     pub(crate) fn at(self, share: f64) -> u64 {
         let width = self.to.saturating_sub(self.from);
         let offset = (width as f64 * share.clamp(0.0, 1.0)) as u64;
@@ -133,8 +133,8 @@ pub(crate) struct Piece {
     pub(crate) content: Content,
 }
 
-/// What pieces hold together, in the order of keys: where several have the same keys, their newest
-/// versions.
+/// Lays pieces over one another, in the order of keys: where several have the same keys, their
+/// newest versions stay.
 pub(crate) fn overlaid(mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces.sort_by_key(|piece| piece.keys.from);
     let ends = pieces.iter().map(|piece| piece.keys.to);
@@ -220,7 +220,8 @@ mod tests {
         let base = old.purged();
         assert_eq!(base.tombstones(&load), 0.0);
         assert!((base.entries(&load) / old.entries(&load) - 0.8).abs() < 1e-9);
-        // Before they are merged, the young ones are still there, and what the old ones hid is not.
+        // Before they are merged, the young ones are still there, and versions that the old ones
+        // hid are not.
         let both = base.with(young);
         assert_eq!(both.tombstones(&load), young.tombstones(&load));
         assert!(both.entries(&load) > both.purged().entries(&load));

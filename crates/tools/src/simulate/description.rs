@@ -1,4 +1,4 @@
-//! What is simulated: a load, and a store that takes it.
+//! Input of a simulation: a load, and a store that takes it.
 
 use std::ops::RangeInclusive;
 
@@ -42,23 +42,23 @@ pub struct Simulation {
     pub value_bytes: u64,
     /// Writes of all keys together, the first ones included.
     pub writes: u64,
-    /// Which key a write is of.
+    /// Distribution of the keys that are written.
     pub distribution: KeyDistribution,
     /// Whether each key is written once, in random order, before `distribution` holds.
     pub fill_first: bool,
     /// The share of the writes that are deletions, from 0 to below 1; not of those that fill.
     pub delete_share: f64,
-    /// What keeps the tables.
+    /// Structure that keeps the tables.
     pub tree: TreeKind,
-    /// How fast writers and merges are. `None`: merges take no time, as with
+    /// Speeds of writers and merges. `None`: merges take no time, as with
     /// [`Background::Inline`](terrace::Background::Inline).
     pub speeds: Option<Speeds>,
-    /// The store's: policy, sizes and numbers of levels, workers. What does not concern merges is not
-    /// looked at, and an arena may be larger than a store's.
+    /// Options of the store: policy, sizes and numbers of levels, workers. Options that do not
+    /// concern merges are ignored, and an arena may be larger than a store's.
     pub options: Options,
 }
 
-/// Which key a write is of. All are spread over the key space alike.
+/// Distribution of the keys that are written. All are spread over the key space alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -76,7 +76,7 @@ pub enum KeyDistribution {
     Shuffled,
 }
 
-/// What keeps the tables.
+/// Structure that keeps the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -88,17 +88,18 @@ pub enum TreeKind {
     Trie(TrieForm),
 }
 
-/// How fast writers and merges are.
+/// Speeds of writers and merges.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speeds {
-    /// Bytes of keys and values that come in each second while nobody holds writers back.
+    /// Bytes of keys and values that come in each second while writers are not held back.
     pub write_bytes_per_second: f64,
     /// Bytes of tables that one of the [`Options::compaction_threads`] writes each second.
     pub merge_bytes_per_second: f64,
 }
 
 impl Default for Simulation {
-    /// A million records of 100 bytes, each updated nine times in random order, in a store with the default options.
+    /// A million records of 100 bytes, each updated nine times in random order, in a store with the
+    /// default options.
     fn default() -> Self {
         Simulation {
             keys: 1_000_000,
@@ -116,12 +117,12 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// Bytes of a key and its value.
+    /// Returns the bytes of a key and its value.
     pub fn record_bytes(&self) -> u64 {
         self.key_bytes + self.value_bytes
     }
 
-    /// Refuses what cannot be simulated, naming it.
+    /// Refuses fields that cannot be simulated, naming them.
     pub(crate) fn check(&self) -> Result<()> {
         let refused = |what: &str| Err(Error::invalid(format!("a simulation's {what}")));
         check_ranges(&[

@@ -1,7 +1,8 @@
-//! How large what a store writes is: of a table by its entries, and of an arena by the writes that it takes.
+//! Sizes of a store's files: of a table by its entries, and of an arena by the writes that it
+//! takes.
 //!
 //! A few tables are really written, in memory, from one entry on and each twice as large as the one
-//! before; what lies between them is between their sizes. So whatever a table holds beside its entries is
+//! before. Sizes between theirs are interpolated. So all that a table holds beside its entries is
 //! counted as it is. Values are taken for ones that do not compress.
 
 use std::path::Path;
@@ -26,7 +27,7 @@ pub(crate) struct TableForm {
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     entries: f64,
-    /// What its writer took it for before the end: by this tables are cut.
+    /// Estimate of its writer before the end; tables are cut by it.
     estimated_bytes: f64,
     file_bytes: f64,
 }
@@ -54,13 +55,13 @@ impl TableForm {
         })
     }
 
-    /// Of a table with as many entries, some of which are tombstones.
+    /// Returns the bytes of a table with as many entries, some of which are tombstones.
     pub(crate) fn file_bytes(&self, entries: f64, tombstones: f64) -> f64 {
         let bytes = self.between(entries, |step| step.entries, |step| step.file_bytes);
         (bytes - tombstones * self.value_bytes).max(1.0)
     }
 
-    /// Entries that a table has when its writer takes it for so large.
+    /// Returns the entries of a table at which its writer estimates these bytes.
     pub(crate) fn entries_of(&self, estimated_bytes: f64) -> f64 {
         self.between(
             estimated_bytes,
@@ -69,7 +70,7 @@ impl TableForm {
         )
     }
 
-    /// What `of` is where `by` is `at`; beyond the last step as between the last two.
+    /// Interpolates `of` where `by` is `at`; beyond the last step as between the last two.
     fn between(&self, at: f64, by: fn(&Step) -> f64, of: fn(&Step) -> f64) -> f64 {
         let last = self.steps.len().saturating_sub(1);
         let upper = self.steps.partition_point(|step| by(step) < at);
@@ -127,14 +128,14 @@ fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
     })
 }
 
-/// The place in its first bytes; what a key has more is the same in all.
+/// Makes a key with the place in its first bytes; the rest is the same in all.
 fn key(simulation: &Simulation, place: u64) -> Vec<u8> {
     let mut key = place.to_be_bytes().to_vec();
     key.resize(usize::try_from(simulation.key_bytes).unwrap_or(8), 0);
     key
 }
 
-/// About the writes that an arena takes, each being a commit of its own.
+/// Estimates the writes that an arena takes, each being a commit of its own.
 ///
 /// # Errors
 /// Keys that no batch takes.
@@ -163,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a store, whose arenas hold what was computed, and whose tables are as large.
+    /// A store's arenas hold the computed writes, and its tables are as large as computed.
     #[test]
     fn arenas_and_tables_are_as_large_as_a_store_s() {
         for (value_bytes, arena_bytes) in [(20, 64 << 10), (200, 256 << 10)] {

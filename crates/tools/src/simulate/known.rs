@@ -1,4 +1,4 @@
-//! What simulated levels would drop in a merge: what a store guesses from sketches is known here.
+//! Drops of merges in simulated levels: a store guesses them from sketches, here they are known.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::load::Load;
 /// The contents of all tables, by their numbers.
 pub(crate) type Contents = HashMap<u64, Content>;
 
-/// What a table holds where it counts; `None` of one that is not known.
+/// Returns a table's content where it counts; `None` of a table that is not known.
 pub(crate) fn piece(contents: &Contents, table: &Table) -> Option<Piece> {
     Some(Piece {
         keys: Keys::of(&table.bounds),
@@ -20,7 +20,7 @@ pub(crate) fn piece(contents: &Contents, table: &Table) -> Option<Piece> {
     })
 }
 
-/// What a store would know of simulated levels.
+/// Estimates that a store would have of simulated levels.
 pub(crate) struct Known<'a> {
     pub(crate) load: &'a Load,
     pub(crate) contents: &'a Contents,

@@ -1,10 +1,10 @@
 //! The levels of a simulated store: those of a real one, with tables that have no files.
 //!
-//! Policies choose, and edits change the levels, as in a store: ages and overlaps are checked by the same
-//! code. Only what a merge writes is computed instead of read.
+//! Policies choose, and edits change the levels, as in a store: the same code checks ages and
+//! overlaps. Only the output of a merge is computed instead of read.
 //!
-//! Real sizes of tables would make a million of them of a large load. Beyond [`MOST_TABLES`] they are larger
-//! here, and slices with them, but never more than a small part of the level that they are in: policies
+//! With real sizes a large load would have a million tables. Beyond [`MOST_TABLES`] they are larger
+//! here, and slices with them. But they never are more than a small part of their level: policies
 //! weigh tables against the tables of the next level.
 
 use std::sync::Arc;
@@ -30,16 +30,16 @@ use super::form::{TableForm, writes_per_arena};
 use super::known::{Contents, Known, piece};
 use super::load::{Load, Span};
 
-/// About the tables of a whole load, at most, where policies choose among tables.
+/// Approximate maximum of the tables of a whole load, where policies choose among tables.
 const MOST_TABLES: f64 = 512.0;
 /// The same where they choose sub-levels.
 const MOST_OF_SUB_LEVELS: f64 = 128.0;
-/// Tables of a level that is full, at least, where there is a number to choose.
+/// Minimum number of tables of a full level, where there is a number to choose.
 const LEAST_TABLES: u64 = 64;
 /// Places in each input at which a slice may end.
 const SAMPLES: u64 = 16;
 
-/// A simulated store's levels, and what is needed to change them.
+/// A simulated store's levels, with all that is needed to change them.
 pub(crate) struct SimulatedLevels {
     pub(crate) load: Load,
     pub(crate) policy: Box<dyn Policy>,
@@ -49,7 +49,7 @@ pub(crate) struct SimulatedLevels {
     next_sub_level: u64,
     /// Writes that a flush takes.
     pub(crate) arena_writes: u64,
-    /// Those that are in tables.
+    /// Writes that are in tables.
     pub(crate) flushed_writes: u64,
     table_bytes: [u64; LEVELS],
     slice_bytes: u64,
@@ -110,12 +110,12 @@ impl SimulatedLevels {
         levels.ok_or_else(|| Error::invalid("a simulation without a keyspace"))
     }
 
-    /// Bytes of all tables.
+    /// Returns the bytes of all tables.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.levels().map_or(0, |levels| levels.size_bytes())
     }
 
-    /// What a read of an absent key asks.
+    /// Returns the number of sub-levels, which a read of an absent key asks.
     pub(crate) fn sub_levels(&self) -> usize {
         self.levels()
             .map_or(0, |levels| levels.sub_levels().count())
@@ -129,7 +129,7 @@ impl SimulatedLevels {
         }
     }
 
-    /// The next writes go to a table in level 0; its bytes.
+    /// Flushes the next writes to a table in level 0, and returns its bytes.
     pub(crate) fn flush(&mut self, writes: u64) -> Result<u64> {
         let span = Span {
             from: self.flushed_writes as f64,
@@ -158,7 +158,7 @@ impl SimulatedLevels {
         Ok(outputs.size_bytes)
     }
 
-    /// What the policy wants beside what is under way.
+    /// Returns the policy's choice beside the merges under way.
     pub(crate) fn pick(&self, under_way: &[Claim], busy: Vec<u64>) -> Result<Option<Choice>> {
         let levels = self.levels()?;
         let Some(choice) = self.policy.pick(levels, under_way, &self.known(busy)) else {
@@ -172,7 +172,7 @@ impl SimulatedLevels {
         Ok(Some(choice))
     }
 
-    /// A name that no sub-level has.
+    /// Returns a name that no sub-level has.
     pub(crate) fn new_name(&mut self) -> u64 {
         self.next_sub_level += 1;
         self.next_sub_level - 1
@@ -191,7 +191,7 @@ impl SimulatedLevels {
         self.install(&edit, &[])
     }
 
-    /// As the store divides a merge.
+    /// Divides a merge as the store does.
     pub(crate) fn slices(&self, choice: &Choice) -> Vec<Slice> {
         let total: u64 = choice
             .inputs
@@ -221,7 +221,7 @@ impl SimulatedLevels {
         divide(samples.collect(), each)
     }
 
-    /// What a slice of a merge would write.
+    /// Returns the tables that a slice of a merge would write.
     pub(crate) fn merged(&self, choice: &Choice, slice: &Slice) -> Outputs {
         let each = slice.even_table_bytes(self.table_bytes_at(choice));
         let most_entries = self.form.entries_of(each as f64).max(1.0);
@@ -263,7 +263,7 @@ impl SimulatedLevels {
         outputs
     }
 
-    /// As a merge writes what it read: where there is nothing older, tombstones go.
+    /// Returns a piece as a merge writes it: where there is nothing older, tombstones go.
     fn written(&self, choice: &Choice, piece: Piece) -> Piece {
         let (from, to) = (key_at(piece.keys.from), key_at(piece.keys.to));
         let older = |levels: &Arc<KeyspaceLevels>| {
@@ -280,7 +280,7 @@ impl SimulatedLevels {
         }
     }
 
-    /// A slice's outputs take the place of its inputs. All slices before it are installed.
+    /// Puts a slice's outputs in the place of its inputs. All slices before it are installed.
     pub(crate) fn install_slice(
         &mut self,
         choice: &Choice,
@@ -293,7 +293,7 @@ impl SimulatedLevels {
         self.install(&edit, &tables)
     }
 
-    /// With the numbers that they are listed under.
+    /// Returns outputs with the numbers that they are listed under.
     fn numbered(&self, outputs: &Outputs) -> Vec<(TableMeta, Content)> {
         let numbers = self.state.next_table_number..;
         let tables = numbers.zip(&outputs.tables);
@@ -320,7 +320,7 @@ impl SimulatedLevels {
         at_level.copied().unwrap_or(1)
     }
 
-    /// One table of neighbouring pieces, unless they hold next to nothing.
+    /// Adds one table of neighbouring pieces, unless they hold next to nothing.
     fn add_table(&self, outputs: &mut Outputs, pieces: &[Piece]) {
         const LEAST_ENTRIES: f64 = 0.5;
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
@@ -372,8 +372,8 @@ impl SimulatedLevels {
     }
 }
 
-/// Of several spans the one in the middle, each counting for its keys: neighbours in a sub-level differ by
-/// when they were merged last.
+/// Returns the span in the middle of several, each counting for its keys: neighbours in a sub-level
+/// differ by when they were merged last.
 fn mean(pieces: &[Piece]) -> Content {
     let all: f64 = pieces.iter().map(|piece| piece.keys.share()).sum();
     let of = |read: fn(&Content) -> f64| {
@@ -395,7 +395,7 @@ fn mean(pieces: &[Piece]) -> Content {
     }
 }
 
-/// For each level, the bytes at which a table ends.
+/// Returns, for each level, the bytes at which a table ends.
 fn table_bytes(simulation: &Simulation, form: &TableForm) -> [u64; LEVELS] {
     let options = &simulation.options;
     let all_bytes = form.file_bytes(simulation.keys as f64, 0.0);
@@ -424,7 +424,7 @@ fn refused(error: StructureError) -> Error {
 }
 
 impl SimulatedLevels {
-    /// Where tables are larger than the options say, the bytes of the largest.
+    /// Returns the bytes of the largest tables, where tables are larger than the options say.
     pub(crate) fn enlarged_table_bytes(&self, options_bytes: u64) -> Option<u64> {
         let largest = self.table_bytes.iter().max().copied();
         largest.filter(|bytes| *bytes > options_bytes)

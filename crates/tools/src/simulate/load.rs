@@ -1,10 +1,10 @@
-//! What a load holds: how many distinct keys there are among neighbouring writes. A pure function of the
-//! load, and the one thing about contents that a simulation needs to know.
+//! Number of distinct keys among neighbouring writes of a load. It is a pure function of the load,
+//! and the one thing about contents that a simulation needs to know.
 //!
-//! For each key, the sub-levels that it lies in hold spans of time that follow one another: that is what
-//! the order of ages means. So a table's contents are the last versions among the writes of a span, in
-//! its range of keys, and a merge makes one span of several: no sets have to be united, and it does
-//! not matter that some keys are written more often than others.
+//! For each key, the sub-levels that it lies in hold spans of time that follow one another: the
+//! order of ages means this. So a table's contents are the last versions among the writes of a
+//! span, in its range of keys, and a merge makes one span of several. No sets have to be united,
+//! and it does not matter that some keys are written more often than others.
 //!
 //! Keys are of *classes*, those of one class being as likely to be written as one another. How many keys
 //! of a class are missing in a span follows from the chance of one draw.
@@ -22,7 +22,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The span of both, between which there is nothing.
+    /// Returns the span of both, between which there is nothing.
     pub(crate) fn with(self, other: Span) -> Span {
         Span {
             from: self.from.min(other.from),
@@ -31,13 +31,13 @@ impl Span {
     }
 }
 
-/// A load, by what is known of its keys.
+/// A load, by the known facts of its keys.
 #[derive(Debug)]
 pub(crate) struct Load {
     keys: f64,
-    /// Those that write each key once, and come first.
+    /// Writes that write each key once, and come first.
     filling: f64,
-    /// Those after them.
+    /// Writes after them.
     updates: f64,
     delete_share: f64,
     classes: Classes,
@@ -45,7 +45,7 @@ pub(crate) struct Load {
     known: RefCell<HashMap<(u64, u64), f64>>,
 }
 
-/// How many spans are remembered.
+/// Maximum number of spans that are remembered.
 const MOST_KNOWN: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Load {
         }
     }
 
-    /// About the distinct keys among the writes of a span.
+    /// Estimates the distinct keys among the writes of a span.
     pub(crate) fn distinct_keys(&self, span: Span) -> f64 {
         let ends = (span.from.to_bits(), span.to.to_bits());
         if let Some(known) = self.known.borrow().get(&ends) {
@@ -108,12 +108,13 @@ impl Load {
         present.min(span.to - span.from).max(0.0)
     }
 
-    /// Writes of the whole load.
+    /// Returns the writes of the whole load.
     pub(crate) fn writes(&self) -> f64 {
         self.filling + self.updates
     }
 
-    /// About the keys of which the last write in a span, if it is none of the filling, is a deletion.
+    /// Estimates the keys of which the last write in a span, if it is none of the filling, is a
+    /// deletion.
     pub(crate) fn tombstones(&self, span: Span) -> f64 {
         if self.delete_share == 0.0 {
             return 0.0;
@@ -131,8 +132,8 @@ fn present_of(classes: &[(f64, f64)], missing_share: impl Fn(f64) -> f64) -> f64
     classes.iter().map(present).sum()
 }
 
-/// The first keys each for itself, then ever more of them: one key is written at most a fifth more
-/// often than another one of its class.
+/// Makes a class of each of the first keys, then of ever more of them. One key is written at most a
+/// fifth more often than another one of its class.
 fn zipfian(keys: f64, exponent: f64) -> Vec<(f64, f64)> {
     const ALONE: f64 = 32.0;
     const RATIO: f64 = 1.2;

@@ -1,4 +1,4 @@
-//! What a simulation gives, and how it is gathered while one runs.
+//! Results of a simulation, and the recorder that gathers them while one runs.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use terrace_lsm::compaction::policy::Reason;
 
 use super::description::Simulation;
 
-/// What a load costs. Bytes written and space are those of tables: new writes in arenas are left out.
+/// Costs of a load. Bytes written and space are those of tables: new writes in arenas are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Keys and values that came in, in bytes.
     pub user_bytes: f64,
-    /// Keys and values of the distinct records of the whole load, in bytes: what space is compared with.
+    /// Keys and values of the distinct records of the whole load, in bytes; space is compared with
+    /// it.
     pub distinct_bytes: f64,
     /// Bytes that flushes and merges wrote until the last write, for each of `user_bytes`.
     pub write_amplification: f64,
@@ -26,44 +27,44 @@ pub struct Outcome {
     pub sub_levels: SubLevels,
     /// Flushes.
     pub flushes: u64,
-    /// Merges by why they were chosen.
+    /// Merges by the reason for which they were chosen.
     pub merges: BTreeMap<String, MergesOfReason>,
     /// Tables that changed their place without being written.
     pub moved_tables: u64,
-    /// Where merges take time: seconds until the last write, and the part of them for which writers were
-    /// held back.
+    /// Seconds until the last write, and the part of them for which writers were held back. Only
+    /// where merges take time.
     pub seconds: Option<Seconds>,
     /// Bytes of the largest tables, where the load is so large that the simulation has larger ones than the
     /// options say.
     pub enlarged_table_bytes: Option<u64>,
-    /// As the load goes on; some hundreds of moments.
+    /// State as the load goes on; some hundreds of moments.
     pub series: Vec<Moment>,
 }
 
 /// Bytes of tables for each byte of distinct records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpaceAmplification {
-    /// Over the second half of the writes.
+    /// Mean over the second half of the writes.
     pub mean: f64,
-    /// The most at any moment, with what merges write beside what they read.
+    /// Maximum at any moment; outputs of merges count beside their inputs.
     pub peak: f64,
-    /// When nothing is left to merge.
+    /// Value when nothing is left to merge.
     pub settled: f64,
 }
 
 /// Sorted runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubLevels {
-    /// Over the second half of the writes.
+    /// Mean over the second half of the writes.
     pub mean: f64,
-    /// The most after any flush or merge.
+    /// Maximum after any flush or merge.
     pub most: u64,
 }
 
 /// Merges that were chosen for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MergesOfReason {
-    /// How many.
+    /// Number of merges.
     pub count: u64,
     /// Bytes that they read.
     pub read_bytes: f64,
@@ -76,14 +77,14 @@ pub struct MergesOfReason {
 pub struct Seconds {
     /// Until the last write.
     pub load: f64,
-    /// Of them, what writers would not have needed if nobody had held them back.
+    /// Part of them that writers would not have needed without being held back.
     pub held_back: f64,
 }
 
-/// How it stands after so many writes.
+/// State after a number of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
-    /// Of all keys together.
+    /// Writes of all keys together.
     pub writes: u64,
     /// As in [`SpaceAmplification`].
     pub space: f64,
@@ -137,7 +138,7 @@ impl Recorder {
         }
     }
 
-    /// Bytes of so many writes.
+    /// Returns the bytes of a number of writes.
     pub(crate) fn bytes_of(&self, writes: u64) -> f64 {
         writes as f64 * self.record_bytes
     }
@@ -164,7 +165,7 @@ impl Recorder {
         self.outcome.moved_tables += tables as u64;
     }
 
-    /// Time passes while so many writes are done and so much lies there.
+    /// Notes that time passes, with the writes done, the space used and the sub-levels there.
     pub(crate) fn pass(&mut self, time: f64, writes: u64, space_bytes: f64, sub_levels: usize) {
         if writes.saturating_mul(2) >= self.writes {
             self.weighed.time += time;
@@ -173,14 +174,14 @@ impl Recorder {
         }
     }
 
-    /// So much is there at some moment.
+    /// Notes the space and the sub-levels of some moment.
     pub(crate) fn see(&mut self, space_bytes: f64, sub_levels: usize) {
         let outcome = &mut self.outcome;
         outcome.space.peak = outcome.space.peak.max(space_bytes / self.distinct_bytes);
         outcome.sub_levels.most = outcome.sub_levels.most.max(sub_levels as u64);
     }
 
-    /// So much is there after so many writes; one moment in many is kept.
+    /// Notes the space and the sub-levels after a number of writes; one moment in many is kept.
     pub(crate) fn mark(&mut self, writes: u64, space_bytes: f64, sub_levels: usize) {
         if writes < self.next_moment && writes < self.writes {
             return;
@@ -194,13 +195,13 @@ impl Recorder {
         });
     }
 
-    /// The last write is done.
+    /// Notes that the last write is done.
     pub(crate) fn loaded(&mut self, seconds: Option<Seconds>) {
         self.outcome.write_amplification = self.written_bytes / self.bytes_of(self.writes);
         self.outcome.seconds = seconds;
     }
 
-    /// Nothing is left to merge.
+    /// Returns the outcome, when nothing is left to merge.
     pub(crate) fn settled(
         mut self,
         space_bytes: f64,
@@ -222,7 +223,7 @@ impl Recorder {
     }
 }
 
-/// What merges are counted by.
+/// Returns the name that merges of a reason are counted by.
 fn name(reason: Reason) -> String {
     match reason {
         Reason::Level0SubLevels(_) | Reason::Level0Scans(_) => "sub-levels of level 0".into(),

@@ -11,10 +11,10 @@ use super::outcome::{Outcome, Recorder, Seconds};
 use super::trie;
 
 impl Simulation {
-    /// Simulates it; `progress` is told now and then which share of the writes is done.
+    /// Simulates it; `progress` hears now and then the share of the writes that is done.
     ///
     /// # Errors
-    /// A description that makes no sense, naming what is wrong with it; a store that stops its writers for
+    /// A description that makes no sense, naming its fault; a store that stops its writers for
     /// good.
     pub fn run(&self, progress: &mut dyn FnMut(f64)) -> Result<Outcome> {
         self.check()?;
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
         Ok(self.recorder.settled(space_bytes, enlarged))
     }
 
-    /// Workers do what they can until some time.
+    /// Lets workers go on until some time.
     fn work_off(&mut self, until: fn(&Board) -> f64) -> Result<()> {
         loop {
             self.board.employ(&mut self.levels, &mut self.recorder)?;
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The time in which so many writes come in, while workers go on.
+    /// Passes the time in which a number of writes come in, while workers go on.
     fn fill_arena(&mut self, done: u64, writes: u64) -> Result<()> {
         let mut left_bytes = self.recorder.bytes_of(writes);
         loop {
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How long a byte takes a writer; `None` while all are stopped.
+    /// Returns the seconds that a byte takes a writer; `None` while all are stopped.
     fn seconds_per_byte(&self) -> Result<Option<f64>> {
         let Some(speeds) = self.simulation.speeds else {
             return Ok(Some(1.0));
@@ -186,5 +186,5 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Between two words of progress.
+/// Flushes between two calls of `progress`.
 pub(super) const TELL_FLUSHES: u64 = 64;

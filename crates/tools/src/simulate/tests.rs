@@ -74,7 +74,7 @@ fn nothing_is_lost_and_nothing_is_made() {
         let outcome = run(&once);
         let form = TableForm::measured(&once).unwrap();
         let entries = form.entries_of(outcome.space.settled * outcome.distinct_bytes);
-        // Small tables are larger for their entries; what is in the last buffer is in none.
+        // Small tables are larger for their entries; writes in the last buffer are in none.
         assert!(entries > 0.985e6 && entries < 1.04e6, "{policy}: {entries}");
     }
 }
@@ -103,7 +103,7 @@ fn merges_that_are_fast_enough_cost_what_those_do_that_take_no_time() {
             seconds.held_back / seconds.load
         };
         assert!(held_back(&fast) < 0.01, "{policy}");
-        // Two threads together are slower than what they would have to write.
+        // Two threads together are slower than the writes that they have to do.
         let slow = at_speed(8e5);
         assert!(held_back(&slow) > 0.02, "{policy}: {:?}", slow.seconds);
         assert!(slow.space.peak > free.space.peak, "{policy}");
@@ -162,7 +162,7 @@ fn a_trie_writes_each_version_once_on_each_level_and_merges_what_is_full_only() 
     assert!(flat.merges.is_empty());
     let flushed = flat.write_amplification;
     assert!(is_about(flushed, 1.15, 0.1), "{flushed}");
-    // Nothing twice: each level writes all but what waits in the levels above.
+    // Nothing twice: each level writes all that does not wait in the levels above.
     let deep = trie(1_000_000, Some(2));
     let counts: Vec<u64> = deep.merges.values().map(|merges| merges.count).collect();
     assert_eq!(counts, [flat.flushes / 8, flat.flushes / 64]);

@@ -1,14 +1,15 @@
-//! LSM-trie (Wu, Xu, Shao, Jiang: LSM-trie, USENIX ATC 2015), of which there is no store here: its tables
-//! are in the order of hashes, so that nothing could be scanned.
+//! LSM-trie (Wu, Xu, Shao, Jiang: LSM-trie, USENIX ATC 2015), of which there is no store here. Its
+//! tables are in the order of hashes, so that nothing could be scanned.
 //!
-//! A node of the trie stands for the keys whose hashes begin with some bits, and holds tables that came
-//! one after the other. When it has its number of them, all are merged, and the result is divided among its
-//! children by the next bits of the hashes. Nothing else is a reason to merge. Nodes of the last level have no
-//! children: what comes there stays, however many tables that makes and whatever they have in common.
+//! A node of the trie stands for the keys whose hashes begin with some bits, and holds tables that
+//! came one after the other. When it has its number of them, all are merged, and the result is
+//! divided among its children by the next bits of the hashes. Nothing else is a reason to merge.
+//! Nodes of the last level have no children: tables that come there stay, however many they are and
+//! however much they have in common.
 //!
-//! Hashes spread keys evenly, so all nodes of a level fill and go down at the same time, and one list of
-//! spans of writes stands for a level. Writes in memory go down in tables as large as Terrace's arenas
-//! and of the same form.
+//! Hashes spread keys evenly, so all nodes of a level fill and go down at the same time. One list
+//! of spans of writes stands for a level. Writes in memory go down in tables as large as Terrace's
+//! arenas and of the same form.
 
 use serde::{Deserialize, Serialize};
 use terrace::{Error, Result};
@@ -83,7 +84,7 @@ impl Trie {
         f64::from(self.form.fan_out).powi(level as i32)
     }
 
-    /// Of the same table in all nodes of a level.
+    /// Returns the bytes of the same table in all nodes of a level.
     fn bytes_of(&self, content: Content, level: usize) -> f64 {
         let nodes = self.nodes(level);
         let entries = content.entries(&self.load) / nodes;
@@ -107,7 +108,7 @@ impl Trie {
         self.levels.iter().map(Vec::len).sum()
     }
 
-    /// Levels that are full go down, the upper ones first.
+    /// Sends full levels down, the upper ones first.
     fn go_down(&mut self, recorder: &mut Recorder) {
         for level in 0..self.last_level {
             let full = self.levels.get(level).map_or(0, Vec::len) >= self.form.tables as usize;

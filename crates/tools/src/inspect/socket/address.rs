@@ -11,7 +11,7 @@ use rustix::net;
 use terrace::offline::files::{NEW_SOCKET, SOCKET};
 use terrace_storage::{Directory, ErrorKind, FileIdentity};
 
-/// The most that the kernel takes for a socket's path, its end excluded.
+/// Maximum length of a socket's path in the kernel, its end excluded.
 const MAX_PATH_BYTES: usize = 107;
 
 /// Connections that wait to be accepted.
@@ -49,8 +49,8 @@ fn through(directory: BorrowedFd<'_>, name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Listens in a store's directory, in place of a socket that a crash left. Only for who holds the
-/// store's lock.
+/// Listens in a store's directory, in place of a socket that a crash left. Only for the holder of
+/// the store's lock.
 pub(super) fn listen(directory: &dyn Directory) -> io::Result<(UnixListener, FileIdentity)> {
     let socket = bind(directory)?;
     net::listen(&socket, BACKLOG)?;

@@ -1,6 +1,6 @@
-//! What an owner is asked to do, where other requests only ask it to tell: a flush, a merge, a
-//! checkpoint, another name of a keyspace or its end. It does what the method of the same name does,
-//! on its own store.
+//! Requests that an owner carries out, where others only read: a flush, a merge, a checkpoint,
+//! another name of a keyspace or its end. The owner does as the method of the same name does, on
+//! its own store.
 
 use std::ffi::OsString;
 use std::ops::Bound;
@@ -14,17 +14,17 @@ use terrace::{Db, Error, Result, SequenceNumber};
 use terrace_lsm::levels::DEFAULT_NAME;
 use terrace_lsm::serial::{key_form, key_of_form};
 
-/// Requests that are carried out at a time. Fewer than clients that are served, so that those who
-/// only ask are answered whatever is being done.
+/// Maximum number of requests that are carried out at a time. It is below the number of served
+/// clients, so that requests under way keep no reading client from its answer.
 const MAX_TURNS: usize = 4;
-/// What the kernel takes. With a name's limit it keeps answers, which repeat what was asked for,
-/// short enough for a socket's buffer: telling one never waits for the client.
+/// Maximum length of a path in the kernel. With a name's limit it keeps answers, which repeat the
+/// request, short enough for a socket's buffer: sending one never waits for the client.
 const MAX_PATH_BYTES: usize = 4095;
 
 /// Keys from one bound to another.
 pub(super) type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// What is to be done.
+/// A request to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Administration {
     Flush,
@@ -47,7 +47,7 @@ pub(super) enum Administration {
 }
 
 impl Administration {
-    /// Does it, however long that takes. A checkpoint's sequence number.
+    /// Carries it out, however long that takes. Returns a checkpoint's sequence number.
     pub(super) fn carry_out(&self, db: &Db) -> Result<Option<SequenceNumber>> {
         match self {
             Administration::Flush => db.flush()?,
@@ -73,18 +73,18 @@ impl Administration {
     }
 }
 
-/// How many may still be carried out.
+/// Turns to carry out requests.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     taken: AtomicUsize,
 }
 
-/// Given back when it is dropped.
+/// A turn, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    /// `None` if all are taken.
+    /// Takes a turn; `None` if all are taken.
     pub(super) fn take(&self) -> Option<Turn<'_>> {
         let more = |taken| (taken < MAX_TURNS).then_some(taken + 1);
         self.taken
@@ -100,7 +100,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A range as it is on the line; what is missing has no bound.
+/// A range as it is on the line; a missing end has no bound.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RangeForm {
@@ -166,12 +166,12 @@ impl BoundForm {
     }
 }
 
-/// A path under one of two names, as a key is.
+/// Returns a path under one of two names, as a key is.
 pub(super) fn path_form(path: &Path) -> (Option<String>, Option<String>) {
     key_form(path.as_os_str().as_bytes().to_vec())
 }
 
-/// The path of a checkpoint, or what is wrong with it.
+/// Returns the path of a checkpoint, or its fault in words.
 pub(super) fn path_of_form(
     text: Option<String>,
     hex: Option<String>,
@@ -199,7 +199,7 @@ pub(super) fn check_path(path: &Path) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// No keyspace has a name of another length.
+/// Refuses a name that is too long for any keyspace.
 pub(super) fn check_name(name: &str) -> std::result::Result<(), String> {
     if name.len() > MAX_KEYSPACE_NAME_BYTES {
         return Err(format!(
@@ -219,8 +219,8 @@ pub(super) fn required_name(
     check_name(&name).map(|()| name)
 }
 
-/// How it ended, as it is on the line. An error is one that every client understands; what it is
-/// about comes beside it, for those who tell such cases apart.
+/// Outcome of a request, as it is on the line. Every client understands the error. Its subject
+/// stands beside it, for clients that tell such cases apart.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,7 +260,7 @@ impl Outcome {
         outcome
     }
 
-    /// The outcome of a request for which the owner has no turn.
+    /// Returns the outcome of a request for which the owner has no turn.
     pub(super) fn try_again(why: &str) -> Self {
         Outcome {
             error: Some(why.to_owned()),
@@ -269,7 +269,7 @@ impl Outcome {
         }
     }
 
-    /// What the method would have returned.
+    /// Returns the result that the method would have returned.
     pub(super) fn into_result(self) -> Result<Option<SequenceNumber>> {
         match self {
             Outcome {

@@ -1,9 +1,10 @@
-//! Who asks: one connection for each request. Answers are waited for as long as the owner lives: a
-//! merge takes what it takes.
+//! The client: one connection for each request. It waits for answers as long as the owner lives: a
+//! merge may take long.
 //!
-//! An owner that ends hangs up, unless a child that it forked lives on: the child has a copy of the
-//! socket, and of each connection, and serves none of them. So a client also watches the process that
-//! listened. It cannot where that is in a namespace of processes that is not seen from its own.
+//! An owner that ends hangs up, unless a child that it forked lives on. The child has a copy of the
+//! socket, and of each connection, and serves none of them. So a client also watches the process
+//! that listened. It cannot if that process is in a namespace of processes that its own does not
+//! see.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Bound;
@@ -30,10 +31,10 @@ use super::protocol::{
 };
 use crate::explain::{Description, Explanation};
 
-/// A line of an owner's is no longer; what is longer is none.
+/// Maximum length of an owner's line, in bytes; a longer one is none.
 const MAX_ANSWER_BYTES: u64 = 1 << 30;
 
-/// What a store holds and has done, asked of the process that owns it.
+/// Asks the process that owns a store for the store's contents and work, in numbers.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -50,7 +51,7 @@ const MAX_ANSWER_BYTES: u64 = 1 << 30;
 /// ```
 ///
 /// # Errors
-/// [`Error::NoAnswer`] if nobody answers; [`Error::Owner`] if the owner does not understand.
+/// [`Error::NoAnswer`] if no owner answers; [`Error::Owner`] if the owner does not understand.
 pub fn statistics(store: &Path) -> Result<Statistics> {
     match ask_once(store, &Request::Statistics)? {
         Answer::Statistics(statistics) => Ok(*statistics),
@@ -58,7 +59,7 @@ pub fn statistics(store: &Path) -> Result<Statistics> {
     }
 }
 
-/// Every table of a store in its place, asked of the process that owns it.
+/// Asks the process that owns a store for every table in its place.
 ///
 /// # Errors
 /// As [`statistics`].
@@ -80,12 +81,12 @@ pub fn explain_compaction(store: &Path) -> Result<Explanation> {
     }
 }
 
-/// The levels of a keyspace with all that its policy goes by, asked of the process that owns the store. Without
-/// a name it is the default keyspace.
+/// Asks the process that owns a store for the levels of a keyspace, with all that its policy goes
+/// by. Without a name it is the default keyspace.
 ///
 /// # Errors
-/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for a name that no keyspace can have, or for levels that
-/// are too many to be described; otherwise as [`statistics`].
+/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for a name that no keyspace can have, or for
+/// levels that are too many to be described; otherwise as [`statistics`].
 pub fn describe_compaction(store: &Path, keyspace: Option<&str>) -> Result<Description> {
     keyspace
         .map_or(Ok(()), check_name)
@@ -99,8 +100,8 @@ pub fn describe_compaction(store: &Path, keyspace: Option<&str>) -> Result<Descr
     }
 }
 
-/// What a store does in the background, asked of the process that owns it. The answers are events,
-/// and statistics if they were asked for; they end when all are told or the store is closed.
+/// Asks the process that owns a store for its background work. The answers are events, and
+/// statistics if they were asked for. They end after the last event, or when the store is closed.
 ///
 /// # Errors
 /// As [`statistics`].
@@ -112,15 +113,16 @@ pub fn events(store: &Path, wanted: EventRequest) -> Result<Answers> {
 /// process that owns the store.
 ///
 /// # Errors
-/// As [`statistics`]; [`Error::Owner`], too, for what failed there.
+/// As [`statistics`]; [`Error::Owner`], too, for a failure there.
 pub fn flush(store: &Path) -> Result<()> {
     administer(store, Administration::Flush).map(|_| ())
 }
 
-/// Merges tables in the process that owns the store, which may take long: in a range of a keyspace's
-/// keys, as [`Keyspace::compact_range`](terrace::Keyspace::compact_range) does, or for `None` until no
-/// level of any keyspace is over its target, as [`Db::compact`](terrace::Db::compact) does. Without a
-/// name it is the default keyspace. The merge goes on if this process ends meanwhile.
+/// Merges tables in the process that owns the store, which may take long. With a range it merges a
+/// keyspace's keys there, as [`Keyspace::compact_range`](terrace::Keyspace::compact_range) does.
+/// With `None` it merges until no level of any keyspace is over its target, as
+/// [`Db::compact`](terrace::Db::compact) does. Without a name it is the default keyspace. The merge
+/// goes on if this process ends meanwhile.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -155,8 +157,8 @@ pub fn compact(store: &Path, keyspace: Option<&str>, range: Option<Bounds<'_>>) 
 }
 
 /// Makes a store in another directory, as [`Db::checkpoint`](terrace::Db::checkpoint) does, in the
-/// process that owns the store. A relative path is one from this process's working directory. The
-/// number of the last write that the checkpoint holds.
+/// process that owns the store. A relative path is one from this process's working directory.
+/// Returns the number of the last write that the checkpoint holds.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] if the directory is not empty; otherwise as [`flush`].
@@ -263,12 +265,12 @@ impl Answers {
             ];
             match poll(&mut ready, None) {
                 Err(Errno::INTR) => continue,
-                // The read tells what is wrong.
+                // The read gives the error.
                 Err(_) => return Ok(()),
                 Ok(_) => {}
             }
             let [answers, owner] = ready.map(|polled| polled.revents());
-            // What it said before it ended counts.
+            // Answers that it wrote before it ended count.
             if !answers.is_empty() {
                 return Ok(());
             }
@@ -320,7 +322,7 @@ fn parse_line<A: DeserializeOwned>(line: &[u8]) -> Result<A> {
     Ok(line.answer)
 }
 
-/// Returns the error that an owner tells in a line.
+/// Returns the error that an owner reports in a line.
 fn refusal(line: &[u8]) -> Error {
     let outcome = parse_line::<Outcome>(line).and_then(Outcome::into_result);
     outcome.err().unwrap_or_else(hung_up)

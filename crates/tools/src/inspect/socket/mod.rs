@@ -1,14 +1,15 @@
-//! The inspection socket: how the process that owns a store answers those who may not open it.
+//! The inspection socket: the owner of a store answers processes that may not open the store.
 //!
-//! The owner listens on a Unix socket in the store's directory. The file has mode 0600 from its first
-//! moment, and each connection shows the user of its other end: that must be the owner's, or root. `protocol` says what a line holds, `address` where the socket is,
-//! `server` who answers, `wire` how it reads and writes, `client` who asks, `administration` what is
-//! asked to be done.
+//! The owner listens on a Unix socket in the store's directory. The file has mode 0600 from its
+//! first moment. Each connection shows the user of its other end: that must be the owner's, or
+//! root. `protocol` has the lines, `address` the place of the socket, `server` the owner's end, and
+//! `wire` its reads and writes. `client` has the other end, and `administration` the requests that
+//! the owner carries out.
 //!
-//! The other end is not trusted: a request is one line of bounded length with a time limit, so is
-//! the patience with a client that does not read, and so many connections are served at a time. All
-//! of it happens in threads of the server's own; a writer or reader of the store waits for none of
-//! them.
+//! The owner does not trust the other end. A request is one line of bounded length with a time
+//! limit. A client that does not read is cut off after a time limit, too. The number of connections
+//! is bounded. All of it happens in threads of the server's own; writers and readers of the store
+//! wait for none of them.
 
 mod address;
 mod administration;

@@ -1,4 +1,4 @@
-//! What is said: a line of JSON asks, one or more lines of JSON answer.
+//! The protocol: a line of JSON asks, one or more lines of JSON answer.
 //!
 //! | request | answer |
 //! |---|---|
@@ -21,9 +21,9 @@
 //! `"keyspace":NAME`, too. An owner of an older release answers these
 //! with an error: it does not know the names.
 //!
-//! What is wrong with a request is answered by `{"version":1,"error":"..."}`, with `"try_again":true` beside
-//! it if that is the owner's state and not the request. Then the owner hangs up: a connection is for one
-//! request.
+//! A wrong request is answered by `{"version":1,"error":"..."}`, with `"try_again":true` beside it
+//! if the owner's state is at fault and not the request. Then the owner hangs up: a connection is
+//! for one request.
 
 use std::time::Duration;
 
@@ -37,27 +37,27 @@ use crate::explain::Explanation;
 
 /// Raised when an old client could misread an answer, or an old owner a request.
 pub(super) const VERSION: u32 = 1;
-/// The longest request, in bytes: two keys of the greatest length, each byte escaped.
+/// Maximum length of a request, in bytes: two keys of the greatest length, each byte escaped.
 pub(super) const MAX_REQUEST_BYTES: usize = 1 << 20;
-/// Of what is wrong with a request so many characters are told. It may quote all of it.
+/// Maximum number of characters of a complaint about a request. It may quote all of the request.
 const MAX_COMPLAINT_CHARACTERS: usize = 500;
-/// Statistics are sent no more often.
+/// Minimum interval between statistics.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// What a client wants to know.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Request {
     Statistics,
     Levels,
     Explanation,
-    /// Of a keyspace; without a name of the default one.
+    /// Levels of a keyspace; without a name, of the default one.
     Description(Option<String>),
     Events(EventRequest),
     Administration(Administration),
 }
 
-/// Which events are wanted.
+/// Events that a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventRequest {
     /// Only those after this number; of these the last thousand are kept.
@@ -68,42 +68,42 @@ pub struct EventRequest {
     pub statistics_every: Option<Duration>,
 }
 
-/// An event, as the owner of a store tells it.
+/// An event, as the owner of a store reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EventLine {
-    /// From 1 on, in the order in which events were recorded; a gap is what was not kept.
+    /// Number from 1 on, in the order in which events were recorded; events in a gap were not kept.
     pub number: u64,
-    /// When, in seconds since 1970.
+    /// Time in seconds since 1970.
     pub seconds: f64,
     /// The name of the thread that did it.
     pub thread: String,
     /// The name of its kind; see [`EventKind::name`](terrace::EventKind::name).
     pub kind: String,
-    /// What happened, in words.
+    /// The event in words.
     pub event: String,
 }
 
-/// One line of the owner's.
+/// One line that the owner writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// What the store holds and has done.
+    /// Contents and work of the store, in numbers.
     Statistics(Box<Statistics>),
     /// Every table, in its place.
     Levels(LevelsReport),
-    /// What would be merged now.
+    /// The merges that would begin now.
     Explanation(Box<Explanation>),
     /// A keyspace's levels as [`Description::to_toml`](crate::explain::Description::to_toml) writes them.
     Description(String),
-    /// Something that happened.
+    /// An event.
     Event(EventLine),
-    /// Why there is no answer.
+    /// Reason why there is no answer.
     Error(String),
 }
 
-/// An answer with its version: what is on the line.
+/// An answer with its version, as it is on the line.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Line<A> {
     pub(super) version: u32,
@@ -185,7 +185,7 @@ pub(super) struct VersionOf {
     pub(super) version: u32,
 }
 
-/// A request, or what is wrong with it.
+/// Returns a request, or its fault in words.
 pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
     let wrong = |error: serde_json::Error| {
         let error = error.to_string();
@@ -239,7 +239,7 @@ fn interval(seconds: f64) -> Result<Duration, String> {
     Ok(interval.clamp(LEAST_INTERVAL, LONGEST_INTERVAL))
 }
 
-/// The line of a request, with its end.
+/// Returns the line of a request, with its end.
 pub(super) fn request_line(request: &Request) -> String {
     as_line(&match request {
         Request::Statistics => RequestLine::new(Name::Statistics),
@@ -287,7 +287,7 @@ fn administration_line(wanted: &Administration) -> RequestLine {
     }
 }
 
-/// The line of how an administrative request ended, with its end.
+/// Returns the line of an administrative request's outcome, with its end.
 pub(super) fn outcome_line(outcome: &Outcome) -> String {
     as_line(&Line {
         version: VERSION,
@@ -295,7 +295,7 @@ pub(super) fn outcome_line(outcome: &Outcome) -> String {
     })
 }
 
-/// The line of an answer, with its end.
+/// Returns the line of an answer, with its end.
 pub(super) fn answer_line(answer: Told<'_>) -> String {
     as_line(&Line {
         version: VERSION,
@@ -310,7 +310,7 @@ fn as_line(line: &impl Serialize) -> String {
     text
 }
 
-/// Any bytes are a request or an error, and what is a request is the same one again when written.
+/// Checks that any bytes are a request or an error, and that a request is the same when written.
 pub fn fuzz_request(bytes: &[u8]) {
     if let Ok(request) = parse_request(bytes) {
         let again = parse_request(request_line(&request).trim_ascii_end().as_bytes());

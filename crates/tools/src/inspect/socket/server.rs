@@ -1,10 +1,10 @@
-//! Who answers: one thread that accepts, and one for each connection, few at a time.
+//! The server: one thread that accepts, and one for each connection, few at a time.
 //!
 //! The threads know the store by a weak reference and hold it only while they put an answer
-//! together. Closing wakes all of them: the accepting one by a stream that is shut down, those
-//! that wait for a client by shutting their connections down, those that follow events by a
-//! condition variable. It returns when they have ended. Nothing is left to the end of a descriptor:
-//! a child of a fork has a copy of each, and would keep it open.
+//! together. Closing wakes all of them. A stream that is shut down wakes the accepting thread.
+//! Threads that wait for a client wake when their connections are shut down, and those that follow
+//! events by a condition variable. Closing returns when they have ended. Nothing is left to the end
+//! of a descriptor: a child of a fork has a copy of each, and would keep it open.
 //!
 //! A thread that carries out an administrative request holds the store for as long as that takes,
 //! which keeps no handle from closing it. Such a request ends when background work does, later in
@@ -37,9 +37,9 @@ use crate::explain::{describe_compaction, explain_compaction};
 
 /// The name of each thread.
 const THREAD: &str = "terrace-inspect";
-/// Clients served at a time; one more is told so and sent away.
+/// Maximum number of clients served at a time; one more gets an error and is sent away.
 const MAX_CONNECTIONS: usize = 8;
-/// Events are looked for so often while somebody follows them.
+/// Interval between looks for events while a client follows them.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
 /// The inspection socket of an open store.
@@ -52,7 +52,7 @@ struct Server {
     wake: UnixStream,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     store: Attended,
     turns: Turns,
@@ -69,7 +69,7 @@ struct State {
 struct Connection {
     stream: UnixStream,
     thread: JoinHandle<()>,
-    /// It does what an administrative request wants.
+    /// Whether it carries out an administrative request.
     administers: bool,
 }
 
@@ -180,7 +180,7 @@ impl Server {
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let (listener, socket) = address::listen(&*directory).map_err(failed)?;
         let listener = TurnsAway(listener);
-        // Whoever hangs up between poll and accept must not block it.
+        // A client that hangs up between poll and accept must not block it.
         listener.0.set_nonblocking(true).map_err(failed)?;
         let shared = Arc::new(Shared {
             store,
@@ -209,7 +209,7 @@ impl Attendant for Server {
     /// Removes the socket and ends every connection, but those of administrative requests, which wait
     /// for the store. No other thread of the server's is left.
     fn close(mut self: Box<Self>) -> Box<dyn FnOnce()> {
-        // What is left of it is replaced by the next owner.
+        // The next owner replaces a socket that is left.
         let _ = address::remove_socket(&**self.shared.store.directory(), self.socket);
         let (under_way, connections): (Vec<_>, Vec<_>) = {
             let mut state = self.shared.state.lock();
@@ -225,13 +225,13 @@ impl Attendant for Server {
         }
         let threads = connections.into_iter().map(|connection| connection.thread);
         join(threads.chain(self.acceptor.take()));
-        // They are answered how their requests ended.
+        // Their clients get the outcomes of their requests.
         Box::new(|| join(under_way.into_iter().map(|connection| connection.thread)))
     }
 }
 
 impl Shared {
-    /// The accepting thread.
+    /// Runs the accepting thread.
     fn accept(self: &Arc<Self>, listener: &UnixListener, woken: &UnixStream) {
         loop {
             let mut ready = [
@@ -251,7 +251,7 @@ impl Shared {
                 // Hung up on without a word: a stranger learns nothing, and takes no thread.
                 Ok(_) => self.count_stranger(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Out of descriptors, say: time may help, and nobody else is held up.
+                // Out of descriptors, say: time may help, and no other thread is held up.
                 Err(_) => {
                     self.pause();
                 }
@@ -303,7 +303,7 @@ impl Shared {
         catch("inspection", || Ok(work())).map_err(|panic| self.store.poison(panic))
     }
 
-    /// One connection: a request, its answer.
+    /// Serves one connection: a request, its answer.
     fn serve(&self, stream: &UnixStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -341,7 +341,8 @@ impl Shared {
                 drop(db);
                 match described.and_then(|described| described.to_toml()) {
                     Ok(text) => tell(stream, Told::Description(&text)),
-                    // It is known which keyspace is missing: to who asks it is the same error.
+                    // The outcome names a missing keyspace, so that the client returns the same
+                    // error.
                     Err(error) => write_line(stream, &outcome_line(&Outcome::of(Err(error)))),
                 }
             }
@@ -367,12 +368,12 @@ impl Shared {
             return Ok(());
         }
         drop(db);
-        // Who hears that it is done may ask for the next at once.
+        // A client that gets the outcome may ask for the next at once.
         drop(turn);
         write_line(stream, &outcome_line(&Outcome::of(ended)))
     }
 
-    /// From here on closing leaves this thread its connection. `None` if it has begun already.
+    /// Lets closing leave this thread its connection from here on. `None` if closing has begun.
     fn begin_administering(&self) -> Option<Db> {
         let mut state = self.state.lock();
         let this = thread::current().id();
@@ -419,7 +420,7 @@ impl Shared {
         }
     }
 
-    /// Waits a little; whether the store has been closed.
+    /// Waits a little. Returns whether the store has been closed.
     fn pause(&self) -> bool {
         let mut state = self.state.lock();
         if !state.is_closed {

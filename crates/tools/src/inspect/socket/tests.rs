@@ -112,7 +112,7 @@ fn connect(store: &Path) -> UnixStream {
     UnixStream::connect(store.join("inspect")).unwrap()
 }
 
-/// What the owner says to `request` before it hangs up.
+/// Returns the owner's answer to `request` before it hangs up.
 fn said(store: &Path, request: &[u8]) -> String {
     let mut stream = connect(store);
     // An owner that has heard enough hangs up.
@@ -183,7 +183,7 @@ fn events_are_followed_until_the_store_is_closed() {
     });
     assert!(flushed);
     db.close().unwrap();
-    // What was under way is read to its end.
+    // Answers under way are read to their end.
     assert!(told.all(|answer| answer.is_ok()));
 }
 
@@ -216,7 +216,7 @@ fn sockets_that_a_crash_left_are_replaced() {
     let db = open(&path, options()).unwrap();
     statistics(&path).unwrap();
     db.close().unwrap();
-    // Nor are they in the way of who opens none.
+    // Nor are they in the way of an owner that opens none.
     drop(UnixListener::bind(path.join("inspect")).unwrap());
     Db::open(&path, Options::default()).unwrap();
 }

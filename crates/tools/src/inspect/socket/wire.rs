@@ -9,10 +9,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::administration::Outcome;
 use super::protocol::{MAX_REQUEST_BYTES, Request, Told, answer_line, outcome_line, parse_request};
 
-/// A client that has not asked by then, or does not read for so long, is sent away.
+/// Time after which a client that has not asked, or does not read, is sent away.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The line of a request, `Err` for what is none. A client gets so much time for all of it.
+/// Reads the line of a request; `Err` if it is none. A client has `PATIENCE` for all of it.
 pub(super) fn read_request(
     mut stream: &UnixStream,
 ) -> io::Result<std::result::Result<Request, String>> {
@@ -27,7 +27,7 @@ pub(super) fn read_request(
         let mut bytes = [0; 4096];
         let count = stream.read(&mut bytes)?;
         let read = bytes.iter().take(count);
-        // Only what is new is searched: a line in small pieces would be searched again and again.
+        // Only new bytes are searched: a line in small pieces would be searched again and again.
         let end = read.clone().position(|&byte| byte == b'\n');
         line.extend(read.take(end.unwrap_or(count)));
         if line.len() > MAX_REQUEST_BYTES {
@@ -52,12 +52,12 @@ pub(super) fn write_line(mut stream: &UnixStream, line: &str) -> io::Result<()> 
     stream.write_all(line.as_bytes())
 }
 
-/// A line that fits any socket's buffer. Whether it arrives is the client's business.
+/// Sends a line that fits any socket's buffer. Whether it arrives is the client's business.
 pub(super) fn refuse(stream: &UnixStream, why: &str) {
     let _ = tell(stream, Told::Error(why));
 }
 
-/// The same to a client that may ask again later.
+/// Sends the same to a client that may ask again later.
 pub(super) fn put_off(stream: &UnixStream, why: &str) {
     let _ = write_line(stream, &outcome_line(&Outcome::try_again(why)));
 }

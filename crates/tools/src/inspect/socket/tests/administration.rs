@@ -19,7 +19,7 @@ use crate::inspect::socket::{
 
 const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
-/// Tables of two flushes that overlap, in level 0.
+/// Puts overlapping tables of two flushes in level 0.
 fn put_two_tables(keyspace: &terrace::Keyspace, db: &Db) {
     for value in [b"old", b"new"] {
         for key in [b"a", b"\xff"] {
@@ -67,7 +67,7 @@ fn an_owner_compacts_what_it_is_told_to() {
     compact(&path, Some("lakes"), Some(EVERYTHING)).unwrap();
     assert_eq!(versions(&db, "lakes"), 2);
 
-    // What was done is told as the store tells it, when nothing is deleted between the two.
+    // The owner reports the same levels as the store, when nothing is deleted between the two.
     let mut told = levels(&path).unwrap();
     for _ in 0..1000 {
         if told == db.levels_with_duplicates() {
@@ -161,7 +161,7 @@ fn an_owner_makes_a_checkpoint_and_refuses_a_directory_with_something_in_it() {
     }
     let copy = Db::open(&copy, Options::default()).unwrap();
     assert_eq!(copy.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
-    // What fails in the owner is told in its words.
+    // A failure in the owner is reported in its words.
     fs::write(directory.path().join("file"), "").unwrap();
     let nowhere = directory.path().join("file/copy");
     match checkpoint(&path, &nowhere) {
@@ -181,7 +181,7 @@ fn an_owner_makes_a_checkpoint_and_refuses_a_directory_with_something_in_it() {
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
 }
 
-/// Waits at the beginning of the first merge until it is told to go on.
+/// Waits at the beginning of the first merge until the test lets it go on.
 struct AtMerge {
     begun: Sender<()>,
     go_on: Mutex<Receiver<()>>,
