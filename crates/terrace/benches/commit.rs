@@ -1,7 +1,7 @@
-//! Writers of one store at the same time, synced and not: what the commit queue is for.
+//! Writers of one store at the same time, synced and not: the purpose of the commit queue.
 //!
 //! `cargo bench -p terrace --bench commit -- SECONDS DIRECTORY`; with `tiny`, or without arguments,
-//! a tiny run, which is what the gate does. Put the directory on the medium in question.
+//! a tiny run, as the gate does. Put the directory on the medium in question.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// Acknowledged writes a second of `writers` threads together, into a fresh store.
+/// Returns the acknowledged writes a second of `writers` threads together, into a fresh store.
 fn write_rate(
     directory: &Path,
     writers: u64,

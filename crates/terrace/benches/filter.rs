@@ -1,8 +1,9 @@
 //! The kinds of filters against each other: building, probes of absent keys with filters in the cache of
 //! the processor and out of it, and how often they err.
 //!
-//! `cargo bench -p terrace --bench filter -- KEYS [FILTERS]`; without arguments a tiny run. A table has
-//! so many keys; probes go over so many filters in turn. Times are in ns, the best of seven rounds.
+//! `cargo bench -p terrace --bench filter -- KEYS [FILTERS]`; without arguments a tiny run. A table
+//! has KEYS keys; probes go over FILTERS filters in turn. Times are in ns, the best of seven
+//! rounds.
 
 mod support;
 
@@ -42,7 +43,7 @@ fn compare(kind: u64, name: &str, bits_per_key: f64, keys: u64, filters: u64) {
             admitted = 0;
             let turns = filters.iter().cycle();
             for (number, filter) in (0..PROBES).zip(turns) {
-                // As a get does: what follows depends on the answer.
+                // As in a get, the next step depends on the answer.
                 if filter.may_contain(scatter(1 << 63 | number)) {
                     admitted += 1;
                 }

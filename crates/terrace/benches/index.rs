@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p terrace --bench index -- ENTRIES [ROUNDS]`; without arguments a tiny run. Times
 //! are in ns. Work is timed in slices; the slowest tenth of them is left out, which takes away most
-//! of what other processes add.
+//! of the time that other processes add.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ trait Structure: Sized {
     fn new(keys: &[Vec<u8>]) -> Result<Self>;
     fn insert(&self, number: usize) -> Result<()>;
     fn get(&self, key: &[u8]) -> bool;
-    /// Bytes of the first `count` entries from a key on.
+    /// Returns the bytes of the first `count` entries from a key on.
     fn scan(&self, key: &[u8], count: usize) -> Result<usize>;
     fn memory_bytes(&self) -> u64;
 }
@@ -101,7 +101,7 @@ impl Random {
 
 const SHAPES: [&str; 3] = ["random", "common part", "sequential"];
 
-/// Distinct keys of 16 to 24 bytes.
+/// Makes distinct keys of 16 to 24 bytes.
 fn keys(shape: &str, count: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random(seed);
     let key = |number: usize| match shape {
@@ -116,7 +116,7 @@ fn keys(shape: &str, count: usize, seed: u64) -> Vec<Vec<u8>> {
     (0..count).map(key).collect()
 }
 
-/// The mean time of an operation: `run` does those of a range.
+/// Returns the mean time of an operation: `run` does those of a range.
 fn time_ns(count: usize, slice: usize, mut run: impl FnMut(usize) -> Result<()>) -> Result<f64> {
     let mut slices = Vec::new();
     let mut number = 0;

@@ -1,7 +1,7 @@
 //! Loads rows in random order, settles, and reads them back: the store's own figures.
 //!
 //! `cargo bench -p terrace --bench load -- ROWS VALUE_BYTES DIRECTORY`; without arguments a tiny
-//! run, which is what the gate does. Rates here are for comparing two commits on one machine in
+//! run, as the gate does. Rates here are for comparing two commits on one machine in
 //! alternating runs and for profiles, not for quoting.
 //!
 //! `TIMES=9` writes as many updates of each row, drawn at random; `OPTIONS='name = value'`, in
@@ -18,13 +18,13 @@ fn rate(rows: u64, time: Duration) -> f64 {
     rows as f64 / time.as_secs_f64()
 }
 
-/// What the environment says, if it does.
+/// Returns the number in an environment variable, if it is set.
 fn given(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().expect("a number is needed"))
 }
 
-/// The row of a step: each row once, then any.
+/// Returns the row of a step: each row once, then any.
 fn row_of(step: u64, rows: u64) -> u64 {
     if step < rows {
         step

@@ -1,12 +1,12 @@
-//! The read buffer on against off, the memory being the same: what it gains and what it costs.
+//! The read buffer on against off, the memory being the same: its gain and its cost.
 //!
 //! `cargo bench -p terrace --bench read_buffer -- ROWS VALUE_BYTES DIRECTORY CACHE_MIB ROUNDS`;
-//! without arguments a tiny run, which is what the gate does. Each workload opens two stores of the
-//! same rows and runs the same operations on both, in turn and in slices, after as many rounds again
-//! to warm up; shown are the median slices' nanoseconds an operation and how many times faster it is with the buffer.
-//! After a slice that writes the store settles before the other one's turn, so that no side pays for
-//! the other's flushes and merges. `ONLY=zipfian,scan` runs some of the workloads;
-//! `STRUCTURE=ordered`, `POLICY=all|invalidate`, `SHARE=percent` set what `on` means.
+//! without arguments a tiny run, as the gate does. Each workload opens two stores of the same rows
+//! and runs the same operations on both, in turn and in slices, after as many rounds again to warm
+//! up. The output has the median slices' nanoseconds an operation, and the speedup with the buffer.
+//! After a slice that writes, the store settles before the other one's turn, so that no side pays
+//! for the other's flushes and merges. `ONLY=zipfian,scan` runs some of the workloads;
+//! `STRUCTURE=ordered`, `POLICY=all|invalidate`, `SHARE=percent` set the meaning of `on`.
 
 mod support;
 
@@ -56,12 +56,12 @@ struct Draw {
     random: SmallRng,
     zipf: Zipf<f64>,
     rows: u64,
-    /// Rows added by now.
+    /// Number of rows added by now.
     added: u64,
 }
 
 impl Draw {
-    /// As YCSB draws: the ranks' rows lie anywhere.
+    /// Draws as YCSB does: the ranks' rows lie anywhere.
     fn zipfian(&mut self) -> u64 {
         let rank = self.zipf.sample(&mut self.random) as u64;
         scatter(rank) % self.rows
@@ -79,7 +79,7 @@ impl Draw {
         match workload {
             "zipfian" => Operation::Get(self.zipfian()),
             "uniform" => Operation::Get(self.uniform()),
-            // As records it would fit, as blocks it does not.
+            // The set would fit as records, and does not as blocks.
             "hot set" => Operation::Get(scatter(self.uniform() % (self.rows / 40 + 1)) % self.rows),
             "missing" => Operation::Get(self.rows * 1000 + self.uniform()),
             "scan" => Operation::Scan(self.uniform()),
@@ -110,7 +110,7 @@ const WORKLOADS: [&str; 10] = [
     "load",
 ];
 
-/// Of these a slice is longer, and followed by what it left to do.
+/// Returns whether the workload writes. Then a slice is longer, and the work that it left follows.
 fn operation_writes(workload: &str) -> bool {
     ["update", "load", "write"]
         .iter()

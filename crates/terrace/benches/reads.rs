@@ -1,7 +1,7 @@
 //! Reads of a settled store: uniform and skewed gets, misses, scans of 50 rows.
 //!
 //! `cargo bench -p terrace --bench reads -- ROWS VALUE_BYTES DIRECTORY CACHE_MIB ROUNDS`; without
-//! arguments a tiny run, which is what the gate does. A directory that holds a store is read as it
+//! arguments a tiny run, as the gate does. A directory that holds a store is read as it
 //! is, so that two commits read the same tables. Each round runs every kind once and the median is
 //! shown: rates are for comparing alternating runs on one machine, not for quoting.
 //!
@@ -16,7 +16,7 @@ use std::time::Instant;
 use support::{Arguments, scan, scatter};
 use terrace::{Db, Options};
 
-/// The key of a row, and of a row that was never written if `missing`.
+/// Returns the key of a row, or of one that was never written if `missing`.
 fn key(row: u64, missing: bool) -> [u8; 16] {
     let mut key = *b"row-0000........";
     key[8..].copy_from_slice(&scatter(row << 1 | u64::from(missing)).to_be_bytes());
@@ -57,7 +57,7 @@ impl Zipf {
     }
 }
 
-/// One operation each; kept apart so that a profiler can be told to watch it alone.
+/// Gets one key. Each operation stands apart so that a profiler can watch it alone.
 #[inline(never)]
 fn measured_get(db: &Db, key: &[u8]) -> usize {
     db.get(key).unwrap().map_or(0, |value| value.len())

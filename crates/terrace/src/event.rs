@@ -29,7 +29,7 @@ pub trait EventListener: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Event {
-    /// From 1 on, in the order in which events were recorded.
+    /// Number from 1 on, in the order in which events were recorded.
     pub number: u64,
     /// Time of the event.
     pub time: SystemTime,
@@ -45,12 +45,12 @@ pub struct Event {
 pub enum EventKind {
     /// Arenas are being written to tables of level 0.
     FlushBegun {
-        /// How many of them.
+        /// Number of these arenas.
         arenas: usize,
     },
-    /// Their tables are installed.
+    /// The tables of arenas are installed.
     FlushEnded {
-        /// How many of them.
+        /// Number of these arenas.
         arenas: usize,
         /// Tables written.
         tables: usize,
@@ -63,7 +63,7 @@ pub enum EventKind {
         job: u64,
         /// The keyspace.
         keyspace: KeyspaceId,
-        /// Why, in words.
+        /// Reason, in words.
         reason: String,
         /// The levels of the inputs, ascending.
         input_levels: Vec<u8>,
@@ -95,7 +95,7 @@ pub enum EventKind {
         slice: usize,
         /// Tables written.
         tables: usize,
-        /// About how many bytes were read.
+        /// Bytes read, approximately.
         input_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
@@ -107,7 +107,7 @@ pub enum EventKind {
         job: u64,
         /// The number of the slice.
         slice: usize,
-        /// Why; [`Error::Closed`] if the store is being closed.
+        /// Cause; [`Error::Closed`] if the store is being closed.
         error: Error,
     },
     /// No slice of a merge is under way any more.
@@ -116,17 +116,17 @@ pub enum EventKind {
         job: u64,
         /// Slices that were installed.
         installed: usize,
-        /// Slices that there were to be.
+        /// Slices into which the merge was divided.
         slices: usize,
         /// Bytes written.
         written_bytes: u64,
         /// Entries that went in.
         entries: u64,
-        /// Entries that were expected to be dropped, if that is why the merge was chosen.
+        /// Entries that were expected to be dropped, if the merge was chosen for that reason.
         predicted_dropped: Option<u64>,
-        /// Entries that were.
+        /// Entries that were dropped.
         dropped: u64,
-        /// They were less than half of those expected.
+        /// Whether fewer than half of the expected entries were dropped.
         setback: bool,
     },
     /// Tables changed their level and were not rewritten.
@@ -158,7 +158,7 @@ pub enum EventKind {
         /// Its size.
         bytes: u64,
     },
-    /// Files of tables that nobody lists any more are deleted.
+    /// Files of tables that no reader lists any more are deleted.
     TablesDeleted {
         /// Their numbers.
         tables: Vec<u64>,
@@ -174,7 +174,7 @@ pub enum EventKind {
     StepFailed {
         /// The name of its worker.
         worker: String,
-        /// Why.
+        /// Cause.
         error: Error,
     },
     /// The event listener panicked, and is not called any more.
@@ -185,7 +185,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The name of the kind, for scripts.
+    /// Returns the name of the kind, for scripts.
     pub fn name(&self) -> &'static str {
         match self {
             EventKind::FlushBegun { .. } => "flush_begun",
@@ -207,7 +207,7 @@ impl EventKind {
     }
 }
 
-/// Number, time in seconds since 1970, thread, the name of the kind, and the text.
+/// Writes number, time in seconds since 1970, thread, the name of the kind, and the text.
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let since_epoch = self.time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -30,7 +30,7 @@ pub use terrace_lsm::toml_text::toml_refusal;
 /// A keyspace beside the default one.
 pub const SECOND: KeyspaceId = KeyspaceId::from_number(2);
 
-/// [`Db::open`] with a clock for [`Options::background_bytes_per_second`] and
+/// Does [`Db::open`] with a clock for [`Options::background_bytes_per_second`] and
 /// [`Options::tombstone_age_seconds`].
 pub fn open_on(path: impl AsRef<Path>, options: Options, clock: Arc<dyn Clock>) -> Result<Db> {
     Db::open_on(path.as_ref(), options, clock)
@@ -48,17 +48,17 @@ pub fn create_second(db: &Db) -> Result<()> {
     Ok(())
 }
 
-/// [`WriteBatch::put`] in a keyspace.
+/// Does [`WriteBatch::put`] in a keyspace.
 pub fn put(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> Result<()> {
     batch.push(Kind::Put, keyspace, key, value)
 }
 
-/// [`WriteBatch::delete`] in a keyspace.
+/// Does [`WriteBatch::delete`] in a keyspace.
 pub fn delete(batch: &mut WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
     batch.push(Kind::Delete, keyspace, key, &[])
 }
 
-/// [`WriteBatch::delete_range`] in a keyspace.
+/// Does [`WriteBatch::delete_range`] in a keyspace.
 pub fn delete_range(
     batch: &mut WriteBatch,
     keyspace: KeyspaceId,
@@ -68,7 +68,7 @@ pub fn delete_range(
     batch.push_range_delete(keyspace, from, to)
 }
 
-/// [`Keyspace::get_at`](crate::Keyspace::get_at) in a keyspace.
+/// Does [`Keyspace::get_at`](crate::Keyspace::get_at) in a keyspace.
 pub fn get(
     db: &Db,
     keyspace: KeyspaceId,
@@ -79,7 +79,7 @@ pub fn get(
     db.store().get(keyspace, key, &options)
 }
 
-/// [`Keyspace::iter`](crate::Keyspace::iter).
+/// Does [`Keyspace::iter`](crate::Keyspace::iter).
 pub fn iter(db: &Db, keyspace: KeyspaceId, options: IterOptions) -> Result<DbIterator> {
     DbIterator::new(Arc::clone(db.store()), keyspace, options)
 }
@@ -100,7 +100,7 @@ pub fn check_ages(db: &Db) -> std::result::Result<(), String> {
     }
 }
 
-/// Merges since the store was opened that took a range of keys and left the rest.
+/// Returns the merges since the store was opened that took a range of keys and left the rest.
 pub fn range_merges(db: &Db) -> u64 {
     db.store()
         .metrics
@@ -125,8 +125,8 @@ pub fn reserve<'a>(db: &'a Db, smallest: &[u8], largest: &[u8]) -> Option<impl S
     jobs.reserve(KeyspaceId::DEFAULT, &range, place)
 }
 
-/// Lets the store believe that a merge into the oldest place of the default keyspace dropped nothing of its
-/// versions, of which so many were expected to stay. Returns the level and the age of the place.
+/// Lets the store believe that a merge into the oldest place of the default keyspace dropped none
+/// of its `versions`, of which `expected` were to stay. Returns the level and the age of the place.
 pub fn merge_without_drops(db: &Db, versions: u64, expected: f64) -> Option<(u8, u64)> {
     let store = db.store();
     let version = Arc::clone(&store.reads.view.load().version);

@@ -44,7 +44,7 @@ impl Request {
         self.floor_bytes.min(self.max_bytes) + unexplained_bytes
     }
 
-    /// Returns the bytes that are set aside, if the consumer may have so many at most.
+    /// Returns the bytes that are set aside, at most `max_bytes`.
     fn share_of_budget(&self, max_bytes: u64) -> u64 {
         let demand_bytes = self.demand_bytes.min(max_bytes);
         demand_bytes.max(self.floor_of_budget())
@@ -88,7 +88,7 @@ impl Loan {
 /// The memory of one consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Bytes of the budget that are set aside for it. Nobody else has them.
+    /// Bytes of the budget that are set aside for it. No other consumer has them.
     pub(crate) bytes: u64,
     /// Maximum of its bytes of the budget, if it demanded all that it may.
     pub(crate) max_bytes: u64,
@@ -132,7 +132,7 @@ fn borrow(request: &Request, loans: &mut [Loan]) -> u64 {
     borrowed_bytes
 }
 
-/// Returns the most that all consumers but one may take of a budget together.
+/// Returns the maximum that all consumers but one may take of a budget together.
 pub(crate) fn max_of_others(budget_bytes: u64, requests: &[Request], consumer: &str) -> u64 {
     let others = requests.iter().filter(|other| other.consumer != consumer);
     let bytes = others.map(|other| other.max_bytes);

@@ -3,8 +3,8 @@
 //! This module promises no stability: everything here may change with any release, together with
 //! `terrace-tools`.
 //!
-//! - The directory of a store that nobody has open: [`Ownership`], the names of [`files`], the home of
-//!   its arenas ([`region_home`]), and tables that no edit lists ([`Unlisted`]).
+//! - The directory of a store that no process has open: [`Ownership`], the names of [`files`], the
+//!   home of its arenas ([`region_home`]), and tables that no edit lists ([`Unlisted`]).
 //! - Its arenas: [`recover`] takes the writes that an opening takes, [`judge_leniently`] those up to the
 //!   first damage, and [`RecoveredArena`] has them.
 //! - New tables: [`TableFiles`] writes them.
@@ -71,10 +71,10 @@ pub enum ReadArena {
     Absent,
 }
 
-/// Reads a slot, whatever the length of its file. `live` is the arena's entry in the manifest.
+/// Reads a slot. Its file may have any length. `live` is the arena's entry in the manifest.
 ///
 /// # Errors
-/// Those of reading the file.
+/// Errors of reading the file.
 pub fn read_arena(
     region: &Region,
     slot: u64,
@@ -99,8 +99,8 @@ pub fn read_arena(
     }
 }
 
-/// Judges arenas as an opening does, without the facts that forbid to go on: the writes up to the first
-/// damage are taken. `None` if not even that can be decided.
+/// Judges arenas as an opening does, without the facts that forbid to go on: the plan takes the
+/// writes up to the first damage. `None` if not even that can be decided.
 pub fn judge_leniently(
     arenas: &[Arc<Recovered>],
     flushed_sequence: SequenceNumber,
@@ -109,7 +109,7 @@ pub fn judge_leniently(
     judge(&facts, flushed_sequence, 0).ok()
 }
 
-/// The facts, without those that forbid to go on.
+/// Returns the facts, without those that forbid to go on.
 fn lenient(found: &Recovered) -> ArenaFacts {
     ArenaFacts {
         same_boot: false,
@@ -139,7 +139,7 @@ pub struct RecoveredArena(Arc<MemTable>);
 /// Loads the writes that are taken, oldest first.
 ///
 /// # Errors
-/// Those of reading an arena.
+/// Errors of reading an arena.
 pub fn load(recovered: &RecoveredWrites) -> Result<Vec<RecoveredArena>> {
     let loaded = recovered.load()?.into_iter();
     Ok(loaded.map(RecoveredArena).collect())
@@ -162,7 +162,7 @@ impl RecoveredArena {
     /// Writes a keyspace's versions to tables, under the drop rules of a flush.
     ///
     /// # Errors
-    /// Those of writing a table.
+    /// Errors of writing a table.
     pub fn write(
         &self,
         keyspace: KeyspaceId,

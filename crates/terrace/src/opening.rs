@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, Result};
 
-/// One opening of one store: handles of another one do not count here.
+/// One opening of one store: handles of another opening do not count here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening(u64);
 
 impl Opening {
-    /// A number that no other opening in this process has.
+    /// Makes a number that no other opening in this process has.
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Opening(LAST.fetch_add(1, Ordering::Relaxed) + 1)

@@ -27,17 +27,18 @@ pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructur
 use crate::event::EventListener;
 use crate::randomness::Randomness;
 
-/// What an acknowledged write survives.
+/// The events that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Death of the process; a power cut keeps a prefix of the writes. A write is a copy into a mapped
-    /// file; a `pwrite` where files are not overwritten in place.
+    /// Death of the process; a power cut keeps a prefix of the writes. A write is a copy into a
+    /// mapped file, or a `pwrite` where files are not overwritten in place.
     #[default]
     CrashSafe,
     /// A power cut. A commit group costs a `pwrite` and an `fdatasync`.
     PowerSafe,
-    /// Nothing: what is not yet in tables is lost with the process, except by a clean close.
+    /// Nothing: writes that are not yet in tables are lost with the process, except at a clean
+    /// close.
     Volatile,
 }
 
@@ -52,7 +53,7 @@ impl fmt::Display for Durability {
 }
 
 impl Durability {
-    /// What the manifest calls it, on a region whose power safety is emulated or is not.
+    /// Returns its name in the manifest, on a region whose power safety is emulated or is not.
     pub(crate) fn domain(self, emulated: bool) -> Domain {
         match self {
             Durability::CrashSafe => Domain::CrashSafe,
@@ -62,7 +63,7 @@ impl Durability {
         }
     }
 
-    /// What a manifest's domain is opened as.
+    /// Returns the durability with which a manifest's domain is opened.
     pub(crate) fn of(domain: Domain) -> Self {
         match domain {
             Domain::CrashSafe => Durability::CrashSafe,
@@ -71,7 +72,7 @@ impl Durability {
         }
     }
 
-    /// Whether arenas of one are arenas of the other.
+    /// Returns whether arenas of one are arenas of the other.
     pub(crate) fn same_region_as(self, other: Durability) -> bool {
         (self == Durability::Volatile) == (other == Durability::Volatile)
     }
@@ -82,7 +83,7 @@ impl Durability {
 pub struct RegionSource(Arc<dyn Fn() -> terrace_region::Result<Box<dyn Device>> + Send + Sync>);
 
 impl RegionSource {
-    /// A source that calls `open` whenever the store is opened.
+    /// Makes a source that calls `open` at each opening of the store.
     pub fn new(
         open: impl Fn() -> terrace_region::Result<Box<dyn Device>> + Send + Sync + 'static,
     ) -> Self {
@@ -100,18 +101,18 @@ impl fmt::Debug for RegionSource {
     }
 }
 
-/// Who runs flushes and compactions.
+/// The runner of flushes and compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
-    /// [`Options::compaction_threads`] merge, one installs what they wrote, and one
+    /// [`Options::compaction_threads`] merge, one installs the tables that they wrote, and one
     /// deletes files and empties a block cache that gives memory away.
     #[default]
     Threads,
     /// The calling thread, inside the call that made the work necessary: the same calls always do
-    /// the same work in the same order. For simulations and tests; and the only choice in a forked
-    /// child whose parent had a store open, where one thread alone may use the store.
+    /// the same work in the same order. It is for simulations and tests. It is also the only choice
+    /// in a forked child whose parent had a store open, where one thread alone may use the store.
     Inline,
 }
 
@@ -132,15 +133,15 @@ pub enum Background {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Make a store if the directory holds none. Default: true.
+    /// Whether to make a store if the directory holds none. Default: true.
     pub create_if_missing: bool,
-    /// Fail if the directory holds a store. Default: false.
+    /// Whether to fail if the directory holds a store. Default: false.
     pub error_if_exists: bool,
-    /// Open without writing a byte; every write is refused. Default: false.
+    /// Whether to open without writing a byte; every write is refused. Default: false.
     pub read_only: bool,
-    /// Where another owner or reader holds the lock of the store, or of its region directory, try again
-    /// for this time, with pauses of 5 to 100 ms, before the opening or `terrace_tools::repair` is
-    /// [`Error::Busy`](crate::Error::Busy). No other error is waited out. In TOML
+    /// Time to wait for another owner or reader that holds the lock of the store, or of its region
+    /// directory. The opening or `terrace_tools::repair` tries again, with pauses of 5 to 100 ms,
+    /// and then returns [`Error::Busy`](crate::Error::Busy). No other error is waited out. In TOML
     /// `wait_for_lock_seconds`. Default (`None`): the first refusal is the error.
     ///
     /// ```
@@ -160,13 +161,14 @@ pub struct Options {
     /// ```
     #[serde(rename = "wait_for_lock_seconds", with = "text::seconds")]
     pub wait_for_lock: Option<Duration>,
-    /// What an acknowledged write survives. `None`: as the store was last opened, `CrashSafe` for a
-    /// new one. Default: `None`.
+    /// Events that an acknowledged write survives. `None`: as the store was last opened,
+    /// `CrashSafe` for a new one. Default: `None`.
     pub durability: Option<Durability>,
 
-    /// Persist what was written at this interval, so that a power cut takes no more than the writes
-    /// of about that long; not with [`Background::Inline`]. In TOML `persist_every_seconds`. Default (`None`): when a write or
-    /// [`Db::persist`](crate::Db::persist) asks for it, and by flushes.
+    /// Interval at which writes are persisted, so that a power cut takes no more than the writes of
+    /// about that long; not with [`Background::Inline`]. In TOML `persist_every_seconds`. Default
+    /// (`None`): writes are persisted by flushes, and when a write or
+    /// [`Db::persist`](crate::Db::persist) asks for it.
     #[serde(rename = "persist_every_seconds", with = "text::seconds")]
     pub persist_every: Option<Duration>,
 
@@ -174,21 +176,22 @@ pub struct Options {
     /// Larger arenas mean less write amplification, more memory and a longer recovery. This is the
     /// full size: a store begins with one of 256 KiB, and each next one has four times the bytes.
     pub arena_bytes: u64,
-    /// The most of them that the index may take, 42 for each record. Default: 32 MiB, which records
-    /// of 42 bytes reach. Iterating over an arena that is written to takes more for a while.
+    /// Maximum of these bytes that the index may take, 42 for each record. Default: 32 MiB, which
+    /// records of 42 bytes reach. Iterating over an arena that is written to takes more for a
+    /// while.
     pub arena_index_bytes: u64,
-    /// Arenas of the full size that may hold unflushed writes at a time, the active one included;
-    /// smaller ones count by their bytes. Writers are slowed
-    /// down while the last two are filled (of two the last): more arenas take larger bursts at full
-    /// speed, and more memory. Default: 3.
+    /// Number of arenas of the full size that may hold unflushed writes at a time, the active one
+    /// included; smaller ones count by their bytes. Writers are slowed down while the last two are
+    /// filled (of two the last). More arenas take larger bursts at full speed, and more memory.
+    /// Default: 3.
     pub max_arenas: usize,
-    /// The largest batch. Default: 256 MiB.
+    /// Bytes of the largest batch. Default: 256 MiB.
     pub max_batch_bytes: u64,
-    /// Bytes of flushed arenas that readers may keep in memory. Default: 64 MiB. Beyond it reads
-    /// copy and iterators move on to the tables.
+    /// Bytes of flushed arenas that readers may keep in memory. Default: 64 MiB. Beyond these,
+    /// reads copy and iterators move on to the tables.
     pub pinned_bytes: u64,
 
-    /// Bytes of a data block before compression, in the default keyspace; so with all that
+    /// Bytes of a data block before compression, in the default keyspace, like all fields that
     /// [`KeyspaceOptions`] lists. Default: 4 KiB.
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
@@ -202,35 +205,39 @@ pub struct Options {
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
     pub table_bytes: u64,
 
-    /// How tables are kept in shape: what is merged with what, and when. A store may be opened with
-    /// another policy than it was written with; its tables are then merged into the other shape as
-    /// they would be merged anyway, or, for `Leveled`, level by level in the background. Default: `Leveled`.
+    /// Rule that keeps tables in shape: which tables are merged, and when. A store may be opened
+    /// with another policy than it was written with. Its tables then come into the other shape by
+    /// the merges that are due anyway, or, for `Leveled`, level by level in the background.
+    /// Default: `Leveled`.
     pub compaction_policy: CompactionPolicy,
-    /// With the policy `Dedup`, the versions in a level, for each that a merge would leave, at which it is
-    /// merged: 1.2 keeps stale versions to about a fifth, 1.8 writes little more than `Tiered`.
-    /// Default: 1.4.
+    /// Number of versions in a level, for each that a merge would leave, at which the policy
+    /// `Dedup` merges the level: 1.2 keeps stale versions to about a fifth, 1.8 writes little more
+    /// than `Tiered`. Default: 1.4.
     pub dedup_threshold: f64,
-    /// With the policy `Score`, what a merge must give for each byte that it writes: bytes freed, weighted
-    /// with the share of the store that is merged, and the worth of probes saved. The lower, the less
-    /// space stale versions take and the more is written. Default: 0.4, at which random updates
-    /// of equal keys keep stale versions to about a fifth.
+    /// With the policy `Score`, the least gain of a merge for each byte that it writes: bytes
+    /// freed, weighted with the share of the store that is merged, and the worth of probes saved.
+    /// The lower it is, the less space stale versions take and the more is written. Default: 0.4,
+    /// at which random updates of equal keys keep stale versions to about a fifth.
     pub least_score: f64,
-    /// With every policy, a table of which so many percent of the entries are tombstones is merged with the
-    /// older ones that it overlaps, when nothing is more urgent, until it is not or the tombstones and what
-    /// they hide are gone. A deleted range counts for what it hides. Level 0 counts as one table. What a
-    /// snapshot needs waits for it. A table whose tombstones iterators pass over again and again counts
-    /// earlier. 0: never. Default: 50, which updates with a few deletions do not reach.
+    /// Percentage of tombstones among a table's entries from which on every policy merges the table
+    /// with the older ones that it overlaps. The merge comes when nothing is more urgent, again and
+    /// again until the table has fewer, or the tombstones and the versions that they hide are gone.
+    /// A deleted range counts for the versions that it hides. Level 0 counts as one table. Versions
+    /// that a snapshot needs wait for it. A table whose tombstones iterators pass over again and
+    /// again counts earlier. 0: never. Default: 50, which updates with a few deletions do not
+    /// reach.
     pub tombstone_percent: u32,
-    /// With every policy, a tombstone that has been in tables for so many seconds is merged down, before
-    /// all but level 0, until it and what it hides are gone: the time after which what was deleted is
-    /// not on the disk any more is this one, that in an arena, and that of the merges. What a
-    /// snapshot needs waits for it. Of tombstones written by versions that did not note the time it is counted from the
-    /// opening. 0: never. Default: 2,592,000, which is 30 days.
+    /// Seconds that a tombstone may be in tables. With every policy it is then merged down, before
+    /// all but level 0, until it and the versions that it hides are gone. So deleted data leaves
+    /// the disk after this time, that in an arena, and that of the merges. Versions that a snapshot
+    /// needs wait for it. Older releases did not note the time of tombstones: for theirs it counts
+    /// from the opening. 0: never. Default: 2,592,000, which is 30 days.
     pub tombstone_age_seconds: u64,
-    /// Sub-levels of level 0 that start a merge. Default: 8. Fewer start one when scans, which have to
-    /// ask every one of them, have asked so often that the merge had been done in that time; but none where
-    /// level 0 is less than a fifth of it, except that of several sub-levels into one. With the policy
-    /// [`CompactionPolicy::Score`] four times as many, if writers are not slowed down before.
+    /// Sub-levels of level 0 that start a merge. Default: 8. Scans have to ask every one of them:
+    /// fewer start a merge when scans have asked so often that it had been done in that time; but
+    /// none where level 0 is less than a fifth of the merge, except that of several sub-levels into
+    /// one. With the policy [`CompactionPolicy::Score`] four times as many, if writers are not
+    /// slowed down before.
     pub level0_merge: usize,
     /// Sub-levels of level 0 at which writers are slowed down. Default: 20.
     pub level0_slowdown: usize,
@@ -240,52 +247,54 @@ pub struct Options {
     pub debt_slowdown_bytes: u64,
     /// Bytes that merges may owe before writers stop. Default: 64 GiB.
     pub debt_stop_bytes: u64,
-    /// Target size of level 1, of no effect with the policy `Tiered`. Default: 512 MiB, as much as goes down from level 0 at a
-    /// time with arenas of 64 MiB.
+    /// Target size of level 1, of no effect with the policy `Tiered`. Default: 512 MiB, as much as
+    /// goes down from level 0 at a time with arenas of 64 MiB.
     pub level1_bytes: u64,
-    /// How many times larger a level is than the one above it; with the policies `Tiered` and `Lazy`
-    /// how many sub-levels send a level down. Default: 10.
+    /// Size of a level as a multiple of the one above it; with the policies `Tiered` and `Lazy` the
+    /// number of sub-levels that send a level down. Default: 10.
     pub level_ratio: u64,
 
-    /// Merges, or slices of one, that run at a time. Default: one less than there are processors, at
-    /// least 1. A few more threads, which mostly wait, flush, install, prepare
-    /// arenas and delete old tables.
+    /// Merges, or slices of one, that run at a time. Default: one less than there are processors,
+    /// at least 1. A few more threads, which mostly wait, flush, install, prepare arenas and delete
+    /// old tables.
     pub compaction_threads: usize,
-    /// The largest slice of a merge, in bytes of input: each is installed on its own, so a crash or
-    /// a close loses no more work than one slice for each thread. Default: 256 MiB.
+    /// Bytes of input of the largest slice of a merge. Each slice is installed on its own, so a
+    /// crash or a close loses no more work than one slice for each thread. Default: 256 MiB.
     pub slice_bytes: u64,
 
-    /// Bytes a second that flushes and merges write together, while merges owe little: a merge
-    /// waits before each write, a flush does not and is made up for by merges, so the two exceed
-    /// the rate only where flushes alone do. The more merges owe, the higher the rate, in steps that
-    /// double it; well before [`Options::debt_slowdown_bytes`] or [`Options::level0_slowdown`] is
-    /// reached there is none, so that no writer is held back by it. [`Db::compact`](crate::Db::compact)
-    /// waits for merges that keep to it, [`Db::close`](crate::Db::close) ends it.
+    /// Bytes a second that flushes and merges write together, while merges owe little. A merge
+    /// waits before each write. A flush does not, and merges make up for it: so the two exceed the
+    /// rate only where flushes alone do. The more merges owe, the higher the rate, in steps that
+    /// double it. Well before [`Options::debt_slowdown_bytes`] or [`Options::level0_slowdown`] is
+    /// reached there is no limit, so that it holds no writer back.
+    /// [`Db::compact`](crate::Db::compact) waits for merges that keep to the rate,
+    /// [`Db::close`](crate::Db::close) ends it.
     ///
     /// Not limited: new writes in arenas, the manifest, and all reads, those of merges included. At
     /// least 64 KiB. Default (`None`): no limit.
     pub background_bytes_per_second: Option<u64>,
 
-    /// Bytes of what was read from tables, kept in memory: blocks, and the entries of the read
-    /// buffer. Up to a quarter of them, and up to three quarters of what the read buffer leaves,
-    /// holds blocks of the index that stay as long as their table does. Default: 64 MiB.
+    /// Bytes of memory for data read from tables: blocks, and the entries of the read buffer. Up to
+    /// a quarter of them, and up to three quarters of the part that the read buffer leaves, holds
+    /// blocks of the index that stay as long as their table does. Default: 64 MiB.
     pub cache_bytes: u64,
-    /// Keeps the newest versions of keys that are read again and again, entry by entry: more of
-    /// what is read often fits than in blocks, and it is found faster. Default: on, with up to half
-    /// of [`Options::cache_bytes`], once all blocks would take half as much again as these.
+    /// Settings of the read buffer, which keeps the newest versions of keys that are read again and
+    /// again, entry by entry. More of them fit than in blocks, and reads find them faster. Default:
+    /// on, with up to half of [`Options::cache_bytes`], once all blocks would take half as much
+    /// again as these.
     pub read_buffer: ReadBufferOptions,
-    /// Read and write tables past the page cache, as `O_DIRECT` does, where the file system can. Then
-    /// blocks are in memory once and not twice, and all of it belongs into `cache_bytes`: what is not
-    /// there comes from the device. Arenas and the manifest stay in the page cache, and what a merge
-    /// reads passes through it without staying. Blocks that are not compressed keep to pages of 4 KiB.
-    /// Default: false.
+    /// Whether to read and write tables past the page cache, as `O_DIRECT` does, where the file
+    /// system can. Then blocks are in memory once and not twice. Give all of that memory to
+    /// `cache_bytes`: blocks that are not there come from the device. Arenas and the manifest stay
+    /// in the page cache, and a merge's reads pass through it without staying. Blocks that are not
+    /// compressed keep to pages of 4 KiB. Default: false.
     pub direct_io: bool,
-    /// With `direct_io`, wait for reads of tables on the processor instead of asleep: a get that has to
-    /// ask a quick device may be answered in two thirds of the time, and takes half as much processor
-    /// time again. A process waits so on at most half of the processors at a time, other
-    /// readers sleep, as they do for a while whenever a processor turns out to be wanted by others, on a
-    /// device that turns out to answer no sooner so, and in a forked child. It needs io_uring (Linux 5.19),
-    /// which containers may forbid, and two processors;
+    /// Whether, with `direct_io`, to wait for reads of tables on the processor instead of asleep. A
+    /// get from a quick device may then take two thirds of the time, and half as much processor
+    /// time again. A process waits in this way on at most half of the processors at a time; other
+    /// readers sleep. Readers sleep, too, for a while whenever others turn out to want a processor.
+    /// They also sleep where a device turns out to answer no sooner for it, and in a forked child.
+    /// Polling needs io_uring (Linux 5.19), which containers may forbid, and two processors;
     /// [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it can be done.
     /// Default: false.
     pub poll_reads: bool,
@@ -297,45 +306,45 @@ pub struct Options {
     /// they are read. The library never raises the limit of its process; the command `terrace`
     /// raises its own.
     pub max_open_tables: Option<usize>,
-    /// The manifest is rewritten when it is longer, and twice as long as the last rewrite left it.
-    /// Default: 4 MiB.
+    /// Bytes of the manifest beyond which it is rewritten, if it is twice as long as the last
+    /// rewrite left it. Default: 4 MiB.
     pub manifest_bytes: u64,
 
-    /// Where files live. Default: the real file system.
+    /// Place of files. Default: the real file system.
     #[serde(skip, default = "real_storage")]
     pub storage: Arc<dyn Storage>,
-    /// Where new writes live. Default (`None`): arena files in the store's directory, or anonymous
+    /// Place of new writes. Default (`None`): arena files in the store's directory, or anonymous
     /// memory if `durability` is `Volatile`.
     #[serde(skip)]
     pub region: Option<RegionSource>,
     /// A directory for arenas, on a device or mount of their own; made if it is missing. It belongs
-    /// to one store. Once a store has unflushed writes there it opens with this directory only
-    /// (wherever that is mounted); after `flush` and `close` it may be given another one, or none.
+    /// to one store. Once a store has unflushed writes there, it opens with this directory only,
+    /// wherever that is mounted. After `flush` and `close` you may give it another one, or none.
     /// Default (`None`): arenas are in the store's directory.
     #[serde(with = "paths::option", skip_serializing_if = "Option::is_none")]
     pub region_dir: Option<PathBuf>,
-    /// Open although unflushed writes are missing with their region, with what tables hold. The
-    /// loss is recorded and shown by [`Recovery`](crate::Recovery) and
-    /// [`Statistics`](crate::Statistics). Where nothing is missing this changes nothing. Default:
-    /// false, and such an opening is [`Error::RegionLost`](crate::Error::RegionLost).
+    /// Whether to open with the contents of tables although unflushed writes are missing with their
+    /// region. The loss is recorded, and [`Recovery`](crate::Recovery) and
+    /// [`Statistics`](crate::Statistics) show it. Where nothing is missing this changes nothing.
+    /// Default: false, and such an opening is [`Error::RegionLost`](crate::Error::RegionLost).
     pub accept_region_loss: bool,
-    /// `terrace_tools::repair` takes in the tables that openings kept when they dropped the end of
-    /// the manifest; see [`Recovery::unlisted_tables`](crate::Recovery::unlisted_tables). Openings
-    /// ignore it. Default: false.
+    /// Whether `terrace_tools::repair` takes in the tables that openings kept when they dropped the
+    /// end of the manifest; see [`Recovery::unlisted_tables`](crate::Recovery::unlisted_tables).
+    /// Openings ignore it. Default: false.
     #[serde(skip)]
     pub take_unlisted: bool,
-    /// How arenas in files take new writes; of no effect where `region` is given or the store is
-    /// `Volatile`. Default: as suits the file system.
+    /// Method by which arenas in files take new writes; of no effect where `region` is given or the
+    /// store is `Volatile`. Default: as suits the file system.
     pub persist_method: PersistMethod,
     /// Users that may open the files and directories that the store makes. Default: the owner.
     pub file_access: FileAccess,
-    /// Take memory that a power cut empties (a tmpfs) for one that it does not. For benchmarks
-    /// only: statistics and manifest say so. Default: false.
+    /// Whether to treat a tmpfs as if it survived a power cut. For benchmarks only: statistics and
+    /// manifest say so. Default: false.
     pub emulate_power_safety: bool,
-    /// Who runs flushes and compactions. Default: threads.
+    /// Runner of flushes and compactions. Default: threads.
     pub background: Background,
-    /// Is told what the store does in the background, as it happens. Default: nobody; see
-    /// [`Db::events`](crate::Db::events) for the last events.
+    /// Listener that the store calls with each event in the background, as it happens. Default:
+    /// none; see [`Db::events`](crate::Db::events) for the last events.
     #[serde(skip)]
     pub event_listener: Option<Arc<dyn EventListener>>,
     /// Source of the random numbers of tables and openings. Tests seed it so that runs repeat.
@@ -407,9 +416,10 @@ fn real_storage() -> Arc<dyn Storage> {
 }
 
 impl Options {
-    /// For your own tests: the store lives in this process's memory, touches no disk and is gone
-    /// with the options. Arenas and tables are small (4 MiB), so that opening takes milliseconds;
-    /// everything else is as on a disk, `sync` and [`Durability::PowerSafe`] included.
+    /// Returns options for your own tests: the store lives in this process's memory, touches no
+    /// disk and is gone with the options. Arenas and tables are small (4 MiB), so that opening
+    /// takes milliseconds; everything else is as on a disk, `sync` and [`Durability::PowerSafe`]
+    /// included.
     ///
     /// Each call stands for a disk of its own; clones of the options share theirs, so that a test
     /// can close a store and open it again. The store's path is a name on that disk.
@@ -441,7 +451,7 @@ impl Options {
         }
     }
 
-    /// The form of the default keyspace, which may be given to others, too.
+    /// Returns the form of the default keyspace, which may be given to others, too.
     pub fn keyspace_form(&self) -> KeyspaceOptions {
         KeyspaceOptions {
             block_bytes: self.block_bytes,

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::options::{Background, Options};
 use crate::thread_start::start_scoped;
 
-/// How many items may be worked on at a time. One where all work is done in the caller's thread.
+/// Returns the number of items to work on at a time: 1 where the caller's thread does all work.
 pub(crate) fn threads(options: &Options) -> usize {
     match options.background {
         Background::Inline => 1,

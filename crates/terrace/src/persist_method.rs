@@ -7,8 +7,8 @@ use terrace_storage::{Directory, FileSystem, Storage};
 
 use crate::options::{Durability, PersistMethod};
 
-/// What `Auto` means for a store on a file system: never `Auto`. Measured; see *Persist methods* in
-/// ARCHITECTURE.md.
+/// Returns the method that `Auto` means on a file system: never `Auto`. Measured; see
+/// docs/decisions/persist-methods.md.
 ///
 /// A store into a mapping is the cheapest write by far, but each sync costs it the page tables'
 /// write permissions and a fault for the next write: where every write is synced, and only there,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why writers were held back.
+/// The cause for which writers were held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StallCause {

@@ -55,7 +55,7 @@ mod tests {
     use crate::{Background, Db, Options};
 
     thread_local! {
-        /// Threads that this thread may start still; `None`: all.
+        /// Number of threads that this thread may still start; `None`: no limit.
         static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
     }
 

@@ -1,4 +1,4 @@
-//! What the benches share: their arguments, and numbers that are scattered over keys.
+//! Shared parts of the benches: their arguments, and numbers that are scattered over keys.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use terrace::{Db, IterOptions};
 /// Rows that a short scan reads.
 pub const SCAN_ROWS: usize = 50;
 
-/// A permutation of 64-bit numbers (the finaliser of MurmurHash3): every row once, in random order.
+/// Permutes 64-bit numbers (the finaliser of MurmurHash3): every row once, in random order.
 pub fn scatter(mut number: u64) -> u64 {
     number ^= number >> 33;
     number = number.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -17,7 +17,7 @@ pub fn scatter(mut number: u64) -> u64 {
     number ^ number >> 33
 }
 
-/// Reads [`SCAN_ROWS`] rows from a key on; their bytes.
+/// Reads [`SCAN_ROWS`] rows from a key on. Returns their bytes.
 pub fn scan(db: &Db, key: &[u8]) -> usize {
     let mut iterator = db.iter(IterOptions::default()).unwrap();
     iterator.seek(key).unwrap();
@@ -32,7 +32,7 @@ pub fn scan(db: &Db, key: &[u8]) -> usize {
     bytes
 }
 
-/// What stands behind `--` on the command line, by position. Cargo adds `--bench`.
+/// The arguments behind `--` on the command line, by position. Cargo adds `--bench`.
 pub struct Arguments(Vec<String>);
 
 impl Arguments {

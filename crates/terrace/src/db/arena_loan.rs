@@ -1,15 +1,15 @@
 //! Idle arenas lend their memory to the read buffer, if the options say so.
 //!
 //! A store has memory for as many arenas as may hold unflushed writes, and uses it all while writes
-//! come faster than flushes take them. Where few come, or none, one arena fills for seconds or hours
-//! and the others lie idle; the page cache, whose pages these are, gives them to whoever needs them.
-//! So once the active arena takes longer than [`SLOW`] to fill, the read buffer may hold what the
-//! others leave, but for the next one; once it takes longer than [`IDLE`], that one's, too. As soon as
-//! one fills faster, it may hold nothing of them.
+//! come faster than flushes take them. Where few writes come, or none, one arena fills for seconds
+//! or hours and the others lie idle; their pages are the page cache's, which gives them to other
+//! users. So once the active arena takes longer than [`SLOW`] to fill, the read buffer may hold the
+//! memory of the others, but for the next one. Once it takes longer than [`IDLE`], the buffer may
+//! hold that one's, too. As soon as an arena fills faster, the buffer may hold nothing of them.
 //!
-//! No writer should wait for memory to come back. With each write from then on the buffer lets go of a
-//! multiple of its bytes (`ReadBuffer::forward`), so that an arena's share is there before the arena
-//! takes it, unless that one takes it at once.
+//! No writer should wait for memory to come back. With each write from then on the buffer frees a
+//! multiple of the write's bytes (`ReadBuffer::forward`). So an arena's share is free before the
+//! arena takes it, unless the arena takes it at once.
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ use crate::db::owners::Writes;
 use crate::memory::Loan;
 use crate::read_buffer::ReadBuffer;
 
-/// Whoever fills arenas more slowly needs two at a time: one, and the next one while that is flushed.
+/// Writers that fill arenas more slowly need two: one, and the next while that is flushed.
 const SLOW: Duration = Duration::from_secs(5);
-/// Whoever takes so long for one leaves the next one's memory time to come back. With that one lent, too,
-/// at an arena every 5.6 s, writes waited 24 to 50 ms at each flush (F of 100 B, in 391 MiB).
+/// An arena that takes so long leaves the next one's memory time to come back. With that one lent,
+/// too, at an arena every 5.6 s, writes waited 24 to 50 ms at each flush (F of 100 B, in 391 MiB).
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Of arenas without unflushed writes, so many are not lent while they fill fast.
+/// Number of arenas without unflushed writes that are not lent while arenas fill fast.
 const ALL: usize = usize::MAX;
 
-/// The most that the arenas of a region have to lend.
+/// Returns the maximum number of bytes that the arenas of a region lend.
 pub(crate) fn lendable_bytes(options: &Options, region: &Description) -> u64 {
     match options.read_buffer.borrows_arenas {
         true => loan(options, region, 0).bytes(),
@@ -41,10 +41,10 @@ pub(crate) fn lendable_bytes(options: &Options, region: &Description) -> u64 {
     }
 }
 
-/// Returns the loan of all arenas but a number of them. One takes writes in any case.
+/// Returns the loan of all arenas but `kept` of them. One takes writes in any case.
 fn loan(options: &Options, region: &Description, kept: usize) -> Loan {
-    // The page cache gives up what is not read, and a tmpfs keeps it; of arenas in this process's own
-    // memory one more is there, for whoever comes next; persistent memory is no DRAM.
+    // The page cache gives up pages that are not read, and a tmpfs keeps them. Of arenas in this
+    // process's own memory one more is there, for the next use; persistent memory is no DRAM.
     let there = match (region.method, &*region.medium) {
         (_, "tmpfs" | "ramfs") => 0,
         ("mapped", _) => options.max_arenas,
@@ -55,12 +55,12 @@ fn loan(options: &Options, region: &Description, kept: usize) -> Loan {
     Loan::of_idle_arenas(bytes_of(there), bytes_of(kept.max(1)))
 }
 
-/// Which arenas lend, and since when the active one has been filling.
+/// The number of arenas that do not lend, and the time since when the active one has been filling.
 pub(crate) struct ArenaLoan {
     is_wanted: bool,
     opened: Instant,
     rolled_over_at_ms: AtomicU64,
-    /// Besides those that hold unflushed writes, so many do not lend.
+    /// Number of arenas that do not lend, besides those that hold unflushed writes.
     kept: AtomicUsize,
     settling: OrderedMutex<{ place::ARENA_LOAN }, ()>,
 }
@@ -80,7 +80,7 @@ impl ArenaLoan {
         u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// How many arenas are to be kept, if so many sixteenths of the active one are full by now.
+    /// Returns how many arenas to keep, if `filled_sixteenths` of the active one are full by now.
     fn to_be_kept(&self, now_ms: u64, filled_sixteenths: u64) -> usize {
         let since_ms = self.rolled_over_at_ms.load(Ordering::Relaxed);
         let elapsed_ms = u128::from(now_ms.saturating_sub(since_ms));
@@ -97,7 +97,7 @@ impl ArenaLoan {
 }
 
 impl Store {
-    /// An arena, so full, was sealed; another one is the active one.
+    /// Settles the loan after an arena, full to `filled_sixteenths`, was sealed for another one.
     pub(crate) fn settle_loan(&self, filled_sixteenths: u64) {
         let loan = &self.writes.arena_loan;
         if !loan.is_wanted {
@@ -118,7 +118,8 @@ impl Store {
         }
     }
 
-    /// A read went to the tables, and may go there once less with more memory.
+    /// Lends more if arenas lie idle. Called by reads that go to the tables: more memory may spare
+    /// the next read that way.
     #[inline]
     pub(crate) fn lend_if_idle(&self) {
         let loan = &self.writes.arena_loan;
@@ -130,7 +131,7 @@ impl Store {
         if loan.to_be_kept(now_ms, 16) < kept
             && let Some(_settling) = loan.settling.try_lock()
         {
-            // An arena may have been sealed meanwhile, and what it had to say holds.
+            // An arena may have been sealed meanwhile, and the number that it set holds.
             let kept = loan.to_be_kept(now_ms, 16);
             if kept < loan.kept.load(Ordering::Relaxed) {
                 self.lend_but(kept);
@@ -138,7 +139,7 @@ impl Store {
         }
     }
 
-    /// Lends all that lie idle but so many.
+    /// Lends all idle arenas but `kept` of them.
     fn lend_but(&self, kept: usize) {
         let unflushed = self.reads.view.load().memtables.len();
         let region = self.writes.region.description();
@@ -151,7 +152,7 @@ impl Store {
 }
 
 impl Writes {
-    /// The first arena takes writes: what came before says nothing about these.
+    /// Starts the clock when the first arena takes writes: earlier times say nothing about these.
     pub(crate) fn loan_begins(&self) {
         let loan = &self.arena_loan;
         loan.rolled_over_at_ms

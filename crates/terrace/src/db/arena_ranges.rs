@@ -23,7 +23,7 @@ use crate::db::owners::Writes;
 use crate::db::view::View;
 use crate::{Result, SequenceNumber};
 
-/// By the numbers of tables: the number from which on readers see nothing of them.
+/// For each table number, the number from which on readers see nothing of the table.
 pub(crate) type HiddenFrom = BTreeMap<u64, SequenceNumber>;
 
 /// How the ranges in arenas count.
@@ -57,7 +57,7 @@ fn is_oldest(levels: &KeyspaceLevels, age: u64, table: &Table) -> bool {
     older.all(|(_, sub_level)| sub_level.overlapping(&table.bounds).is_empty())
 }
 
-/// Returns the keys that the ranges in the arenas of a view hide, up to a number.
+/// Returns the tables that the ranges in the arenas of a view, up to a number, hide.
 fn hidden_in(view: &View, until: SequenceNumber, oldest_snapshot: SequenceNumber) -> HiddenFrom {
     let ranges_of = |levels: &KeyspaceLevels| {
         let memtables = view.memtables.iter();
@@ -87,14 +87,15 @@ fn hidden_in(view: &View, until: SequenceNumber, oldest_snapshot: SequenceNumber
 }
 
 impl Store {
-    /// Notes that the disk was full: deletes pass for a while, and what ranges in arenas hide may go.
+    /// Notes that the disk was full: deletes pass for a while, and tables that ranges in arenas
+    /// hide may go.
     pub(crate) fn met_full_disk(&self) {
         self.files.reserve.met_full_disk();
         self.lifecycle.background.compaction_wanted(self);
     }
 
-    /// Returns what ranges in arenas hide, where space is short and they can be made to survive a power
-    /// cut.
+    /// Returns the tables that ranges in arenas hide, where space is short and the ranges can be
+    /// made to survive a power cut.
     pub(crate) fn hidden_by_arenas(
         &self,
         oldest_snapshot: SequenceNumber,
@@ -153,7 +154,8 @@ impl Store {
 }
 
 impl Writes {
-    /// Returns whether tables that hold every write up to a number lack none for a range in an arena.
+    /// Returns whether tables that hold every write up to a number miss none that was removed for a
+    /// range in an arena.
     pub(crate) fn is_without_arena_ranges(&self, flushed_sequence: SequenceNumber) -> bool {
         self.removed_for.load(Ordering::Acquire) <= flushed_sequence
     }

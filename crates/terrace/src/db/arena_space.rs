@@ -1,4 +1,4 @@
-//! Whether the disk takes another arena.
+//! The room on the disk for another arena.
 //!
 //! The contents of arenas go to tables. So an arena is begun only where the disk takes its file and
 //! the tables of all arenas: acknowledged writes find room before a put is refused. Other programs
@@ -59,7 +59,7 @@ impl Store {
         if found == Some(first_bytes) {
             return Ok(Some(wanted_bytes));
         }
-        // Free slots are too large: one would take more writes than there is room for in tables. Or their
+        // Free slots are too large: one would take more writes than tables have room for. Or their
         // blocks are needed.
         self.remove_free_slots()?;
         find(wanted_bytes, takes_file)
@@ -88,7 +88,7 @@ impl Store {
             || device(&*self.manifest_log.arena_directory) == device(&*self.files.directory)
     }
 
-    /// Returns the bytes of arenas that hold writes, and of spares: nobody asks again when one is taken.
+    /// Returns the bytes of arenas that hold writes, and of spares: taking one asks for no room.
     fn unflushed_bytes(&self) -> u64 {
         let spare_bytes = self.writes.arenas.lock().all_spare_bytes();
         let view = self.reads.view.load();

@@ -1,4 +1,4 @@
-//! Where the next arena comes from.
+//! The making of the next arena.
 //!
 //! A spare is ready once a quarter of the active arena is full, so that a rollover costs a writer no
 //! I/O. It is four times as large as the active one, up to `arena_bytes`
@@ -31,10 +31,10 @@ use crate::{Error, Result};
 /// Arenas that are ready for their first frame, in the order of their generations.
 #[derive(Default)]
 pub(crate) struct Arenas {
-    /// One stays here until the view lists it: or else there would seem to be neither a spare nor
-    /// an arena more, and a file would be made.
+    /// A spare stays here until the view lists it. Else there would seem to be neither a spare nor
+    /// one more arena, and a file would be made.
     pub(crate) spares: VecDeque<Arc<Arena>>,
-    /// The next one is needed soon, even if its slot must be created for it.
+    /// Whether the next arena is needed soon, even if its slot must be created for it.
     urgent: bool,
 }
 
@@ -98,7 +98,7 @@ impl Store {
         true
     }
 
-    /// The spare, waiting for one if flushes are behind. Rolling over to it takes it away.
+    /// Returns the spare; waits for one if flushes are behind. Rolling over to it takes it away.
     ///
     /// # Errors
     /// The background's own failure, if it failed: there is no point in waiting for a full disk.
@@ -145,9 +145,9 @@ impl Store {
         Ok(())
     }
 
-    /// Asks for a spare; the active arena has so much room left. A small rest justifies any cost,
-    /// unless no frame could use the spare before the end of a flush. Returns the room below which to
-    /// ask again.
+    /// Asks for a spare; `active_sixteenths` of the active arena are free. A small rest justifies
+    /// any cost, unless no frame could use the spare before the end of a flush. Returns the room
+    /// below which to ask again.
     #[cold]
     pub(crate) fn ask_for_spare(&self, active_sixteenths: u64) -> u64 {
         if active_sixteenths >= URGENT_SIXTEENTHS {
@@ -168,14 +168,14 @@ impl Store {
         0
     }
 
-    /// The spare worker's step: prepares a spare if there is none and it is time.
+    /// Takes the spare worker's step: prepares a spare if there is none and it is time.
     pub(crate) fn prepare_spare(&self) -> Result<bool> {
         self.check_poison()?;
         if !self.is_time_for_a_spare() {
             return Ok(false);
         }
         self.check_reserve()?;
-        // Filling a new file takes long; nobody is to wait for the ledger meanwhile.
+        // Filling a new file takes long; no thread should wait for the ledger meanwhile.
         let spare_bytes = self.affordable(self.next_arena_bytes())?;
         self.keep_slots_from(spare_bytes)?;
         let slot = self.reserve(spare_bytes)?;
@@ -197,9 +197,9 @@ impl Store {
         Ok(())
     }
 
-    /// Whoever may have turned this true asks the spare worker again: a rollover, the end of a flush,
-    /// a writer in [`Store::ask_for_spare`]. (A reader that lets go of a slot does not: the next of
-    /// these comes soon enough.)
+    /// Returns whether to make a spare. Every event that may turn this true asks the spare worker
+    /// again: a rollover, the end of a flush, a writer in [`Store::ask_for_spare`]. (A reader that
+    /// frees a slot does not: the next of these comes soon enough.)
     fn is_time_for_a_spare(&self) -> bool {
         let arenas = self.writes.arenas.lock();
         if !arenas.spares.is_empty() {
@@ -258,7 +258,7 @@ impl Store {
         self.wait_for_room(capacity_bytes)?;
         let slot_bytes = self.writes.region.free_slot_bytes(capacity_bytes);
         if slot_bytes.is_some_and(|slot_bytes| slot_bytes > capacity_bytes) {
-            // Puts would find room in a larger one, and its contents none in tables.
+            // Puts would find room in a larger arena, and its contents none in tables.
             self.remove_free_slots()?;
         }
         self.of_a_size_that_fits(capacity_bytes, payload_bytes, |bytes| {
@@ -303,7 +303,7 @@ impl Store {
         MemTable::new(arena, index_bytes, self.writes.hash_seed)
     }
 
-    /// An arena that will hold no frame after all.
+    /// Gives up an arena that will hold no frame after all.
     pub(crate) fn give_up(&self, table: &MemTable) {
         let arena = Arc::clone(table.arena());
         self.writes.spare_was_taken(&arena);
@@ -314,7 +314,7 @@ impl Store {
             .push(Unused::Activated(arena));
     }
 
-    /// A slot for an arena, its file and its name durable.
+    /// Returns a slot for an arena, its file and its name durable.
     pub(crate) fn reserve(&self, capacity_bytes: u64) -> Result<Slot> {
         self.writes.region.reserve(capacity_bytes).map_err(|error| {
             let error = self.region_error(error);
@@ -329,7 +329,7 @@ impl Store {
         })
     }
 
-    /// An empty arena under a new generation, durable in the manifest and in its header.
+    /// Returns an empty arena under a new generation, durable in the manifest and in its header.
     pub(crate) fn new_arena(&self, ledger: &mut Ledger, slot: Slot) -> Result<Arc<Arena>> {
         let opening_bits = ledger.opening_bits.or(ledger.state.opening_bits);
         let next = ledger.state.next_generation;
@@ -350,7 +350,7 @@ impl Store {
             ..Edit::default()
         };
         if let Err(error) = self.record(ledger, edit) {
-            // Not named by the manifest: free, unless it is not known what the manifest says.
+            // Free, since the manifest does not name it, unless the manifest's state is unknown.
             if self.lifecycle.poisoned().is_none() {
                 let _ = self.writes.region.recycle(slot.number());
             }
@@ -378,7 +378,7 @@ impl Writes {
         arenas.urgent
     }
 
-    /// An arena became the active one.
+    /// Removes a spare that became the active arena.
     pub(crate) fn spare_was_taken(&self, taken: &Arc<Arena>) {
         let mut arenas = self.arenas.lock();
         arenas.spares.retain(|spare| !Arc::ptr_eq(spare, taken));

@@ -34,7 +34,7 @@ impl Attended {
     }
 
     /// Returns a handle that does not close the store when it is dropped, and keeps no other handle
-    /// from closing it. `None` if nobody has the store any more.
+    /// from closing it. `None` if no handle has the store any more.
     pub fn handle(&self) -> Option<Db> {
         self.store.upgrade().map(Db::beside)
     }
@@ -49,8 +49,8 @@ impl Attended {
         self.mark
     }
 
-    /// Returns the kept events with a larger number, oldest first. `None` if nobody has the store any
-    /// more.
+    /// Returns the kept events with a larger number, oldest first. `None` if no handle has the
+    /// store any more.
     pub fn events_after(&self, number: u64) -> Option<Vec<Event>> {
         let store = self.store.upgrade()?;
         Some(store.metrics.events.kept_after(number))
@@ -73,8 +73,8 @@ impl Attended {
     }
 }
 
-/// Starts a service beside an open store, which ends the service when it is closed. A store has one
-/// service at most, and one that is open read-only has none: nothing is started then.
+/// Starts a service beside an open store, which ends the service when it is closed. A store has at
+/// most one service. A read-only store has none: nothing is started then.
 ///
 /// # Errors
 /// Those of the start; [`Error::Closed`]; [`Error::InvalidArgument`] if the store has a service.

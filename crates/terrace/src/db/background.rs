@@ -1,15 +1,15 @@
-//! Who does the work that no caller waits for: spares, flushes, compactions and deletions.
+//! The workers for work that no caller waits for: spares, flushes, compactions and deletions.
 //!
 //! A [`Worker`] repeats one step until there is nothing left to do. A step that fails is repeated
 //! with growing pauses until it succeeds: a full disk is left behind by itself once space returns.
 //! The last failure is shown in the statistics and to writers that cannot go on without the step.
 //! Only a poisoned store ends the repeating: nothing can succeed there until it is reopened. A step
-//! that panics poisons it ([`Store::guard`]) and counts as one that failed, so its waiters are
-//! answered and its thread goes on to answer those to come.
+//! that panics poisons the store ([`Store::guard`]) and counts as failed. So its waiters are
+//! answered, and its thread goes on to answer later ones.
 //!
 //! Merges have several threads, which share their work by the board of [`Jobs`](super::jobs::Jobs);
-//! each other step runs in one thread at a time. What merges wrote is synced and installed by a
-//! thread of its own, so that a merge goes on while its last tables reach the disk.
+//! each other step runs in one thread at a time. A thread of its own syncs and installs the tables
+//! of merges, so that a merge goes on while its last tables reach the disk.
 //!
 //! With [`Background::Inline`](options::Background::Inline) the step runs in the caller's thread,
 //! one caller at a time; a step that wants its own worker again is already inside it.
@@ -72,40 +72,39 @@ impl Background {
             .try_for_each(|worker| worker.start(store))
     }
 
-    /// The spare may have been taken.
+    /// Wakes the spare worker: the spare may have been taken.
     pub(crate) fn spare_wanted(&self, store: &Store) {
         self.spare.kick(store);
     }
 
-    /// There may be a sealed arena.
+    /// Wakes the flush worker: there may be a sealed arena.
     pub(crate) fn flush_wanted(&self, store: &Store) {
         self.flush.kick(store);
     }
 
-    /// A level may be over its target.
+    /// Wakes the compaction worker: a level may be over its target.
     pub(crate) fn compaction_wanted(&self, store: &Store) {
         self.compaction.kick(store);
     }
 
-    /// Tables may have become obsolete.
+    /// Wakes the deletion worker: tables may have become obsolete.
     pub(crate) fn deletion_wanted(&self, store: &Store) {
         self.deletion.kick(store);
     }
 
-    /// Waits for one more step of the spare worker; its failure if it failed.
+    /// Waits for one more step of the spare worker; fails if the step failed.
     pub(crate) fn wait_for_spare(&self, store: &Store) -> Result<bool> {
         store.metrics.events.may_wait()?;
         self.spare.wait(store)
     }
 
-    /// Waits for one more step of the flush worker; its failure if it failed.
+    /// Waits for one more step of the flush worker; fails if the step failed.
     pub(crate) fn wait_for_flush(&self, store: &Store) -> Result<bool> {
         store.metrics.events.may_wait()?;
         self.flush.wait(store)
     }
 
-    /// Waits until merges get on; false if there is nothing left to merge. Their failure if one
-    /// fails.
+    /// Waits until merges get on; false if there is nothing left to merge. Fails if a merge fails.
     pub(crate) fn wait_for_compaction(&self, store: &Store) -> Result<bool> {
         store.metrics.events.may_wait()?;
         if self.compaction.inline {
@@ -114,7 +113,7 @@ impl Background {
         store.compactor.jobs.wait(|| self.compaction.kick(store))
     }
 
-    /// A slice is built: installs it, at once if there are no threads for it.
+    /// Has a built slice installed, at once if there are no threads for it.
     pub(crate) fn install(&self, store: &Store) -> Result<()> {
         if self.install.inline {
             return self.install.repeat(store);
@@ -123,7 +122,7 @@ impl Background {
         Ok(())
     }
 
-    /// Merges go on without something that could not be read: it is shown as what failed.
+    /// Counts a failed read that merges do without. It shows as the last failure.
     pub(crate) fn compaction_met(&self, error: Error) {
         let mut state = self.compaction.state.lock();
         state.failures += 1;
@@ -140,7 +139,7 @@ impl Background {
         }
     }
 
-    /// Steps that failed, and a last failure.
+    /// Returns the number of steps that failed, and a last failure.
     pub(crate) fn retries(&self) -> (u64, Option<Error>) {
         let mut total = (0, None);
         for worker in self.workers() {
@@ -153,8 +152,8 @@ impl Background {
         total
     }
 
-    /// Ends all workers; whoever waits for them gets [`Error::Closed`]. No step runs any more when
-    /// this returns.
+    /// Ends all workers; threads that wait for them get [`Error::Closed`]. No step runs any more
+    /// when this returns.
     pub(crate) fn stop(&self) {
         self.workers().into_iter().for_each(|worker| worker.stop());
     }
@@ -167,15 +166,15 @@ struct Worker {
     /// Threads that may be inside the step at a time.
     threads: usize,
     state: OrderedMutex<{ place::WORKER }, State>,
-    /// There is a new wish, or the end has come.
+    /// Signals a new wish, or the end.
     wished: Condvar,
-    /// A step ended.
+    /// Signals that a step ended.
     ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// How often the step was wished for. A thread rests when it has seen the last wish and found
+    /// Number of wishes for the step. A thread rests when it has seen the last wish and found
     /// nothing to do.
     wishes: u64,
     stopped: bool,
@@ -183,7 +182,7 @@ struct State {
     running: Vec<ThreadId>,
     /// Steps that ended, well or not.
     rounds: u64,
-    /// How the last step ended.
+    /// Outcome of the last step.
     last: Option<Result<bool>>,
     failures: u64,
     last_failure: Option<Error>,
@@ -220,7 +219,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A thread: waits for a wish, repeats the step until it has nothing to do.
+    /// Runs a thread: waits for a wish, then repeats the step until it has nothing to do.
     fn run(&self, store: &Store) {
         let (mut seen, mut pause) = (0, FIRST_PAUSE);
         while let Some(wish) = self.next_wish(seen) {
@@ -257,7 +256,7 @@ impl Worker {
         Ok(())
     }
 
-    /// One step in this thread. Not while it runs in as many others as it may.
+    /// Runs one step in this thread. Waits while it runs in as many others as it may.
     fn run_step(&self, store: &Store) -> Result<bool> {
         store.lifecycle.check_process()?;
         let mut state = self.state.lock();
@@ -298,7 +297,7 @@ impl Worker {
         done
     }
 
-    /// Whether this very thread is inside the step.
+    /// Returns whether this very thread is inside the step.
     fn is_inside(&self) -> bool {
         self.state.lock().running.contains(&thread::current().id())
     }

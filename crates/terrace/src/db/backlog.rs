@@ -1,4 +1,4 @@
-//! How far background work is behind, and what that costs a writer.
+//! The backlog of background work, and the delay that it costs a writer.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use crate::write_buffer::slowdown::{
     Limits, Pressure, Slowdown, slowdown, slowdown_below_sixteenths,
 };
 
-/// What the present version owes, computed once for each version: writers ask at every group.
+/// Debt of the present version, computed once for each version: writers ask at every group.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     debt_bytes: AtomicU64,
     overdue_permille: AtomicU64,
     level0_sub_levels: AtomicUsize,
-    /// Follows it, if there is a limit.
+    /// Write rate that follows the backlog, if there is a limit.
     write_rate: Option<WriteRate>,
 }
 
@@ -65,7 +65,7 @@ impl Backlog {
         self.write_rate.as_ref()
     }
 
-    /// Told by whoever has looked for the next merge: 1 is one that should have begun.
+    /// Sets how overdue the next merge is, after a search for it: 1 is one that should have begun.
     pub(crate) fn set_overdue(&self, overdue: f64) {
         self.overdue_permille
             .store((overdue * 1000.0) as u64, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Backlog {
 }
 
 /// Delay that a writer owes and has not slept yet. Sleeps are too coarse for single microseconds,
-/// and last longer than they were asked to: what was slept too much counts for the next ones.
+/// and last longer than they were asked to: the excess counts for the next ones.
 #[derive(Debug, Default)]
 pub(crate) struct OwedDelay {
     nanoseconds: i64,
@@ -89,10 +89,10 @@ pub(crate) struct OwedDelay {
 
 impl OwedDelay {
     const LEAST_SLEEP_NS: i64 = 200_000;
-    /// The longest that one group is held back, whatever its size.
+    /// Maximum time that one group, of any size, is held back.
     const LONGEST_SLEEP_NS: i64 = 10_000_000;
 
-    /// Adds a group's delay; how long to sleep now, if at all.
+    /// Adds a group's delay; returns how long to sleep now, if at all.
     fn add(&mut self, payload_bytes: usize, ns_per_kib: u64) -> Option<Duration> {
         const LEAST_BYTES: u64 = 256;
         let bytes = (payload_bytes as u64).max(LEAST_BYTES);
@@ -121,7 +121,7 @@ impl Store {
             let pressure = self.pressure(&writer.active, active_sixteenths);
             match slowdown(pressure, self.slowdown_limits()) {
                 Slowdown::Go => return Ok(()),
-                // Nothing is caught up while the only thread sleeps.
+                // No work is caught up while the only thread sleeps.
                 Slowdown::Delay { .. } if self.options.background == Background::Inline => {
                     return Ok(());
                 }
@@ -160,7 +160,7 @@ impl Store {
         }
     }
 
-    /// Whether a batch would have to wait for flush or compaction.
+    /// Returns whether a batch would have to wait for flush or compaction.
     pub(crate) fn would_stall(&self, writer: &Writer, batch: &WriteBatch) -> bool {
         let pressure = self.pressure(&writer.active, writer.active.free_sixteenths());
         let (bytes, records) = (batch.size_bytes(), batch.records());

@@ -17,7 +17,7 @@ pub(crate) struct Bell {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A thread waits, and a ringing ends that.
+    /// Whether a thread waits, and a ringing ends its wait.
     is_listening: bool,
     is_over: bool,
 }

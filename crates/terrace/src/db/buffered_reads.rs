@@ -1,4 +1,4 @@
-//! Where the two paths meet the read buffer. Where it is off, each of these is one test of `None`.
+//! The calls of the two paths to the read buffer. Where it is off, each is one test of `None`.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl<'a> Lookup<'a> {
 }
 
 impl Store {
-    /// Offers the read buffer what a read found in the tables. `tag` is the version's.
+    /// Offers the read buffer the version that a read found in the tables. `tag` is the version's.
     #[inline]
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
         if let Some(buffer) = &self.reads.read_buffer {
@@ -36,8 +36,8 @@ impl Store {
         }
     }
 
-    /// After a scan was positioned whose blocks are to be kept: a store that is scanned has its memory
-    /// where scans look.
+    /// Notes that a scan was positioned whose blocks are to be kept, and may move memory: a store
+    /// that is scanned has its memory where scans look.
     pub(crate) fn settle_boundary(&self) {
         let Some(buffer) = &self.reads.read_buffer else {
             return;
@@ -47,8 +47,8 @@ impl Store {
         }
     }
 
-    /// Has the deletion worker take steps until there are none; in a read-only store, which has no such
-    /// worker, the caller does.
+    /// Has the deletion worker take steps until none is left; in a read-only store, which has no
+    /// such worker, the caller takes them.
     fn by_and_by(&self, step: impl Fn(&Self) -> bool) {
         if self.options.read_only {
             while step(self) {}
@@ -57,8 +57,8 @@ impl Store {
         }
     }
 
-    /// A step of the deletion worker's: a part of what the read buffer has yielded leaves it, and blocks
-    /// may take its memory; false if there is none.
+    /// Takes a step of the deletion worker: some entries that the read buffer has yielded leave it,
+    /// and blocks may take their memory. False if there are none.
     pub(crate) fn let_entries_go(&self) -> bool {
         let buffer = self.reads.read_buffer.as_ref();
         let some_went = buffer.filter(|buffer| buffer.let_some_go());
@@ -68,7 +68,7 @@ impl Store {
         some_went.is_some()
     }
 
-    /// After a frame is in the index and before it is visible; `numbers` are its records'.
+    /// Forwards a frame that is in the index and not yet visible; `numbers` are its records'.
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
         if let Some(buffer) = &self.reads.read_buffer {
             at(Stage::Forward);
@@ -78,7 +78,7 @@ impl Store {
         }
     }
 
-    /// Before the first write of a store that takes writes.
+    /// Prepares the buffer before the first write of a store that takes writes.
     pub(crate) fn prepare_for_writes(&self) {
         if let Some(buffer) = &self.reads.read_buffer {
             buffer.expect_writes();
@@ -103,8 +103,8 @@ impl Store {
         buffer.weigh_blocks(bytes, self.options.cache_bytes);
     }
 
-    /// Divides the memory budget again. The read buffer fills slower than blocks leave, so these may do
-    /// that in the background.
+    /// Divides the memory budget again. The read buffer fills slower than blocks leave, so the
+    /// blocks may leave in the background.
     fn settle_claim(&self, buffer: &ReadBuffer) {
         let lend = |bytes| self.files.tables.blocks().lend(bytes);
         let are_to_leave = buffer.settle_claim(|request| self.reads.memory.settle(request, lend));
@@ -115,27 +115,27 @@ impl Store {
 }
 
 impl Reads {
-    /// What the read buffer knows of a key: a value, its absence, or nothing.
+    /// Returns the read buffer's knowledge of a key: a value, its absence, or nothing.
     #[inline]
     pub(crate) fn get_buffered(&self, lookup: &Lookup<'_>) -> Option<Option<Value>> {
         let buffer = self.read_buffer.as_ref()?;
-        // What is visible at that number has been forwarded.
+        // All writes visible at that number have been forwarded.
         match buffer.get(&lookup.buffered(), lookup.began_at)? {
             Found::Value(bytes) => Some(Some(Value::owned(bytes))),
             Found::Absent => Some(None),
         }
     }
 
-    /// Before a frame is stored.
+    /// Prepares the buffer before a frame is stored.
     pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
         if let Some(buffer) = &self.read_buffer {
             buffer.prepare(payload, first_sequence);
         }
     }
 
-    /// What was written to the keyspace before `sequence` may have been removed or replaced without
-    /// naming keys: by a range delete that is a record of its own this is done when it is forwarded,
-    /// for anything else before `sequence` is visible.
+    /// Tells the buffer that versions before `sequence` in the keyspace may have been removed or
+    /// replaced without naming keys. A range delete that is a record of its own does this when it
+    /// is forwarded; every other change calls this before `sequence` is visible.
     pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
         if let Some(buffer) = &self.read_buffer {
             buffer.raise_floor(keyspace, sequence);
@@ -144,8 +144,8 @@ impl Reads {
 }
 
 impl Files {
-    /// A step of the deletion worker's: a part of the blocks that are to leave does, and its memory goes
-    /// back to the kernel; false if there are none.
+    /// Takes a step of the deletion worker: some of the blocks that are to leave do, and their
+    /// memory goes back to the kernel. False if there are none.
     pub(crate) fn let_blocks_go(&self) -> bool {
         let some_went = self.tables.blocks().let_some_go();
         if some_went {
@@ -155,9 +155,9 @@ impl Files {
     }
 }
 
-/// What the blocks of tables of so many bytes take in the block cache: their bookkeeping is less than
-/// a sixteenth, and compressed ones are taken to double. Of data that does not compress that is too
-/// much: between half of the cache and all of it, a buffer is awake that need not be.
+/// Returns the bytes that the blocks of tables take in the block cache: their bookkeeping is less
+/// than a sixteenth, and compressed ones are taken to double. For data that does not compress that
+/// is too much: between half of the cache and all of it, a buffer is awake that need not be.
 fn blocks_in_memory_bytes(tables_bytes: u64, is_compressed: bool) -> u64 {
     let uncompressed_bytes = tables_bytes << u32::from(is_compressed);
     uncompressed_bytes + uncompressed_bytes / 16

@@ -1,8 +1,8 @@
-//! A copy of the store as of now, in a directory of its own, made without stopping anybody.
+//! A copy of the store as of now, in a directory of its own, made while reads and writes go on.
 //!
-//! What was acknowledged before the call is sealed and flushed: then it is in tables. Tables never
-//! change, so a checkpoint is the tables of one version, under second names, and a manifest that
-//! lists them. The version is pinned meanwhile, which keeps the tables' files. Flushes install
+//! Writes acknowledged before the call are sealed and flushed: then they are in tables. Tables
+//! never change, so a checkpoint is the tables of one version, under second names, and a manifest
+//! that lists them. The version is pinned meanwhile, which keeps the tables' files. Flushes install
 //! arenas in their order, so a version holds every write up to some number and none after it,
 //! however much is being written. Arenas are never linked: they are written in place.
 //!
@@ -27,11 +27,11 @@ use crate::db::{Store, files};
 use crate::randomness::Randomness;
 use crate::{Error, Result, SequenceNumber};
 
-/// Read and written at a time where a file cannot be linked.
+/// Bytes read and written at a time where a file cannot be linked.
 const COPY_BYTES: u64 = 1 << 20;
 
 impl Store {
-    /// Makes a checkpoint. The number up to which it holds every write.
+    /// Makes a checkpoint. Returns the number up to which it holds every write.
     pub(crate) fn checkpoint(&self, to: &Path) -> Result<SequenceNumber> {
         self.flush()?;
         let _visit = self.files.visitors.enter()?;
@@ -42,7 +42,7 @@ impl Store {
             state = self.manifest_log.ledger.lock().state.clone();
         }
         let to = prepare(&*self.files.storage, to, self.options.file_access.into())?;
-        // Two that make the same checkpoint would each take the other's files for its own.
+        // Two calls that make the same checkpoint would each take the other's files for its own.
         let _lock = lock_empty(&*to)?;
         let copied = self
             .copy_tables(&state.version, &DataFiles::new(Arc::clone(&to)))
@@ -65,8 +65,8 @@ impl Store {
             let file = FileId::table(table.number);
             let (from, name) = self.files.data.at(file);
             let (target, copy) = to.at(file);
-            // Another device, or a file system without links: whatever else is wrong shows when the
-            // file is copied.
+            // Another device, or a file system without links: any other error shows when the file
+            // is copied.
             if from.link(&name, &**target, &copy).is_err() {
                 self.files.copy_file(file, to)?;
             }
@@ -118,7 +118,7 @@ fn lock_empty(to: &dyn Directory) -> Result<Box<dyn Lock>> {
     }
 }
 
-/// A lock that a failed attempt left is nothing.
+/// Returns whether a directory is empty. A lock that a failed attempt left does not count.
 fn is_empty(entries: &[DirectoryEntry]) -> bool {
     entries
         .iter()
@@ -145,8 +145,8 @@ fn prepare(storage: &dyn Storage, to: &Path, access: Access) -> Result<Arc<dyn D
     }
 }
 
-/// The state of a store with the same tables and no arenas. It is another store: a region
-/// directory tells whose it is by the number.
+/// Returns the state of a store with the same tables and no arenas. Its number is another, because
+/// a region directory names its store by the number.
 fn checkpointed(state: &ManifestState, randomness: &Randomness) -> ManifestState {
     ManifestState {
         identity: Identity {

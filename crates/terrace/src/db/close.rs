@@ -12,12 +12,12 @@ use crate::db::write::Writer;
 use crate::thread_start;
 
 impl Store {
-    /// Ends the store: nothing is accepted any more, what was written is persisted (or, if it is
-    /// `Volatile`, flushed), background work stops, the lock is released. The first failure is
-    /// returned; everything is released in any case, after a panic too.
+    /// Ends the store: it accepts no more writes, persists earlier ones (or, if it is `Volatile`,
+    /// flushes them), stops background work, and releases the lock. Returns the first failure;
+    /// everything is released in any case, after a panic too.
     pub(crate) fn close(&self) -> Result<()> {
         self.metrics.events.may_wait()?;
-        // Whoever closes at the same time waits, and gets the same answer.
+        // A thread that closes at the same time waits, and gets the same answer.
         let mut outcome = self.lifecycle.close_outcome.lock();
         if let Some(outcome) = &*outcome {
             return outcome.clone();
@@ -57,8 +57,8 @@ impl Store {
         closed
     }
 
-    /// Closes the store for the last handle, which nobody holds any more to see a failure. The close
-    /// would wait for an event listener that drops the handle; there another thread does it.
+    /// Closes the store for the last handle, so no caller is left to see a failure. In an event
+    /// listener that drops the handle it would wait for the listener; there another thread does it.
     pub(crate) fn close_dropped(self: &Arc<Self>) {
         if self.metrics.events.may_wait().is_ok() {
             let _ = self.close();
@@ -69,8 +69,8 @@ impl Store {
         let _ = thread_start::start("terrace-close", move || store.close());
     }
 
-    /// The owner's part of closing: no more writes, then what was written is made safe and the
-    /// manifest says that nothing is missing.
+    /// Does the owner's part of closing: ends writes, then makes earlier ones safe, and notes in
+    /// the manifest that nothing is missing.
     fn finish(&self) -> Result<()> {
         let writer = self.writes.as_leader_to_close();
         self.stop_background();

@@ -1,27 +1,27 @@
-//! Who may write next: the commit queue.
+//! The commit queue, which says which thread may write next.
 //!
 //! One thread at a time is the *leader* and writes. A writer that finds the queue idle leads at
 //! once: one atomic exchange before its write and one after it, no lock of the queue and no
-//! allocation. Others leave their request in `waiting`, and whoever leads next takes the requests at
+//! allocation. Others leave their request in `waiting`, and the next leader takes the requests at
 //! its front as one *group*. A group forms by itself while the group before it is being written.
 //!
-//! Leadership is not handed to anybody: a leader that ends leaves it *vacant* and wakes one waiting
-//! thread, and the first thread to come takes it, be it the woken one, one that has not gone to
-//! sleep yet, or one that has just arrived. So no write waits for a particular thread to wake up,
-//! which takes longer than a write. A leader's own request need not be in the group it writes.
+//! A leader that ends leaves its role *vacant*, for no thread in particular, and wakes one waiting
+//! thread. The first thread to come takes the role: the woken one, one that has not gone to sleep
+//! yet, or one that has just arrived. So no write waits for a particular thread to wake up, which
+//! takes longer than a write. A leader's own request need not be in the group it writes.
 //!
 //! Requests get consecutive positions when they start to wait, and groups are taken from the front,
-//! so one number says who has been answered: `answered`. Failed groups, and requests that were
+//! so one number, `answered`, says which have their answer. Failed groups, and requests that were
 //! refused while the rest of their group was written, are remembered beside it until every member
 //! has read its answer.
 //!
 //! A sync costs more than the wakes of a whole group. So a leader about to sync first lets as many
-//! requests arrive as there were the last time, for a fraction of a sync at most;
-//! where they do not come, because the writers have other things to do, it soon stops trying. Where
-//! a sync turns out to be quick (memory that survives, an emulation), it is written like any other.
+//! requests arrive as there were the last time, for a fraction of a sync at most. Where they do not
+//! come, because the writers have other things to do, the leader soon stops trying. Where a sync
+//! turns out to be quick (memory that survives, an emulation), its group is like any other.
 //!
-//! Invariants: (1) `role` is `IDLE` only if nobody waits; (2) `role` becomes `VACANT`, or leaves it,
-//! under the lock only; (3) when it is `VACANT`, some thread that may lead is awake or has been
+//! Invariants: (1) `role` is `IDLE` only if no thread waits; (2) `role` becomes `VACANT`, or leaves
+//! it, under the lock only; (3) when it is `VACANT`, some thread that may lead is awake or has been
 //! notified.
 
 mod leadership;
@@ -39,50 +39,51 @@ use crate::db::conflict::Condition;
 use crate::write_buffer::batch::WriteBatch;
 use crate::{Error, Result};
 
-/// No leader, and nobody waits.
+/// No leader, and no thread waits.
 const IDLE: u8 = 0;
-/// Somebody leads, and nobody waits: the leader ends with one exchange.
+/// A thread leads, and none waits: the leader ends with one exchange.
 const LED: u8 = 1;
-/// Somebody leads, and others wait: the leader ends under the lock.
+/// A thread leads, and others wait: the leader ends under the lock.
 const CROWDED: u8 = 2;
 /// No leader, and others wait.
 const VACANT: u8 = 3;
 
-/// How long a waiting thread looks for its answer before it sleeps: about the time of a small
-/// write. Spinning longer, or yielding, takes the processor from the leader, or gives it to work
-/// that keeps it for milliseconds.
+/// Spins of a waiting thread that looks for its answer, before it sleeps: about the time of a small
+/// write. More spins, or a yield, take the processor from the leader, or give it to work that keeps
+/// it for milliseconds.
 const SPINS: u32 = 60;
-/// How often a leader about to sync lets others run while it expects them.
+/// Maximum number of yields of a leader about to sync, while it expects other requests.
 const GATHERING_YIELDS: u32 = 60;
-/// And how long: a good part of a sync. One yield may take longer where the processors are busy.
+/// Time after which it yields no more: a good part of a sync. One yield may take longer where the
+/// processors are busy.
 const GATHERING_TIME: Duration = Duration::from_micros(100);
-/// What takes longer is worth sleeping through, and worth gathering for: a few wakes.
+/// A sync that takes longer is worth sleeping through, and worth gathering for: a few wakes.
 const LONG_SYNC: Duration = Duration::from_micros(20);
-/// After expecting others in vain, this many syncs at most go by without expecting them.
+/// Maximum number of syncs without gathering, after gathering in vain.
 const MOST_SKIPPED_GATHERINGS: u32 = 64;
 
-/// Where a group stops growing. A single batch may be larger.
+/// Size at which a group stops growing. A single batch may be larger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupLimits {
     pub(crate) bytes: usize,
     pub(crate) records: u32,
 }
 
-/// What a writer wants.
+/// A writer's batch, and how it is to be written.
 #[derive(Default)]
 pub(crate) struct Request {
     /// May be empty: a request to persist only.
     pub(crate) batch: WriteBatch,
     /// Whether the group that it is in is to be persisted.
     pub(crate) sync: bool,
-    /// Refuse the request where it would have to wait for flush or compaction.
+    /// Whether the request is refused where it would have to wait for flush or compaction.
     pub(crate) no_stall: bool,
-    /// Write it only if this holds.
+    /// Condition that must hold for the batch to be written.
     pub(crate) condition: Option<Condition>,
 }
 
 impl Request {
-    /// Whether the leader has to look before it writes.
+    /// Returns whether the leader has to judge the request before it writes.
     fn may_be_refused(&self) -> bool {
         self.no_stall || self.condition.is_some() || !self.batch.other_keyspaces().is_empty()
     }
@@ -91,7 +92,7 @@ impl Request {
 /// The requests that are written together, but for those that the leader refuses.
 pub(crate) struct Group<'a> {
     requests: &'a [Request],
-    /// Positions in `requests`, ascending, and why.
+    /// Positions of the refused in `requests`, ascending, with the reasons.
     refused: Vec<(usize, Error)>,
 }
 
@@ -103,7 +104,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The requests to be written.
+    /// Returns the requests to be written.
     fn accepted(&self) -> impl Iterator<Item = &'a Request> + Clone {
         let is_refused = |at: usize| self.refused.iter().any(|(refused, _)| *refused == at);
         let requests = self.requests.iter().enumerate();
@@ -112,19 +113,19 @@ impl<'a> Group<'a> {
             .map(|(_, request)| request)
     }
 
-    /// The batches that hold writes, in the order of their numbers.
+    /// Returns the batches that hold writes, in the order of their numbers.
     pub(crate) fn batches(&self) -> impl Iterator<Item = &'a WriteBatch> + Clone {
         let batches = self.accepted().map(|request| &request.batch);
         batches.filter(|batch| !batch.is_empty())
     }
 
-    /// Whether one of them asked for persistence.
+    /// Returns whether an accepted request asks for persistence.
     pub(crate) fn sync(&self) -> bool {
         self.accepted().any(|request| request.sync)
     }
 
-    /// Asks about each request that may be refused, in order; `judge` is also given those accepted
-    /// so far.
+    /// Asks `judge` about each request in order, with the batches accepted so far. Asks nothing if
+    /// no request may be refused.
     pub(crate) fn refuse(&mut self, judge: impl Fn(&Request, &[&WriteBatch]) -> Result<()>) {
         if !self.requests.iter().any(Request::may_be_refused) {
             return;
@@ -157,7 +158,7 @@ impl<'a> Group<'a> {
 
 enum Waiting {
     Write(Request),
-    /// Its owner wants to lead alone; nobody else may lead while it is at the front.
+    /// Its thread wants to lead alone; no other may lead while it is at the front.
     Alone,
 }
 
@@ -173,7 +174,7 @@ struct State {
     waiting: VecDeque<Waiting>,
     /// The position of the first in `waiting`.
     front: u64,
-    /// How often something was taken from `waiting`; tells where to sleep.
+    /// Number of times that requests were taken from `waiting`; tells where to sleep.
     round: usize,
     failures: Vec<Failure>,
     /// Memory for the next group.
@@ -195,13 +196,13 @@ pub(crate) struct CommitQueue {
     syncing: AtomicBool,
     /// Whether the last sync took long.
     syncs_are_long: AtomicBool,
-    /// How many requests there were at the end of the last sync: its group and those behind it.
+    /// Number of requests at the end of the last sync: its group and those behind it.
     crowd: AtomicUsize,
     state: Mutex<State>,
-    /// Where writers sleep: those of round `n` at `n % 2`, so that waking a group leaves the next
+    /// Writers sleep here, those of round `n` at `n % 2`, so that waking a group leaves the next
     /// one asleep.
     rounds: [Condvar; 2],
-    /// Where those sleep who want to lead alone.
+    /// Threads that want to lead alone sleep here.
     alone: Condvar,
     limits: GroupLimits,
     mark: ForkMark,
@@ -226,8 +227,8 @@ impl CommitQueue {
     }
 
     /// Has `request` written, by this thread or as part of another one's group. `commit` writes a
-    /// group, which need not hold this request; its answer is every member's. If it panics, the
-    /// members are answered with [`Error::Closed`]. `may_wait` is asked before the thread waits.
+    /// group, which need not hold this request; its answer is every member's. If `commit` panics,
+    /// the members get [`Error::Closed`]. `may_wait` is asked before the thread waits.
     pub(crate) fn submit(
         &self,
         request: Request,
@@ -257,14 +258,14 @@ impl CommitQueue {
                 self.sleep(&mut state, position);
             }
             self.lead_group(state, &commit);
-            // In a child that a caller's code forked nobody is left to answer.
+            // In a child that a caller's code forked no thread is left to answer.
             if self.mark.is_inherited() {
                 return Err(Error::Forked);
             }
         }
     }
 
-    /// Runs `action` while nobody else leads.
+    /// Runs `action` while no other thread leads.
     pub(crate) fn alone<T>(&self, action: impl FnOnce() -> T) -> T {
         if self.lead_if_idle() {
             let _leadership = Leadership::over(self, 0..0, Vec::new());
@@ -280,12 +281,12 @@ impl CommitQueue {
         state.front += 1;
         state.round += 1;
         drop(state);
-        // Nobody but this thread waits for the answer, and it has gone through already.
+        // Only this thread waits for the answer, and it has gone through already.
         let _leadership = Leadership::over(self, position..position + 1, Vec::new());
         action()
     }
 
-    /// Runs `action` if nobody leads or waits; `None` if somebody does.
+    /// Runs `action` if no thread leads or waits; `None` if one does.
     pub(crate) fn alone_if_idle<T>(&self, action: impl FnOnce() -> T) -> Option<T> {
         if !self.lead_if_idle() {
             return None;
@@ -294,7 +295,7 @@ impl CommitQueue {
         Some(action())
     }
 
-    /// One exchange, for whoever comes when nobody is there.
+    /// Leads, by one exchange, if no thread leads or waits.
     fn lead_if_idle(&self) -> bool {
         let exchanged = self
             .role
@@ -302,13 +303,13 @@ impl CommitQueue {
         exchanged.is_ok()
     }
 
-    /// Starts to wait.
+    /// Starts to wait, and returns the position.
     fn enter(&self, waiting: Waiting) -> u64 {
         let mut state = self.state.lock();
         let position = state.front + state.waiting.len() as u64;
         state.waiting.push_back(waiting);
         self.arrived.store(position + 1, Ordering::Relaxed);
-        // Whoever leads must look here when it ends; if nobody does, the role is free to take.
+        // A leader must look here when it ends; without a leader, the role is free to take.
         let noticed = |role| match role {
             IDLE => Some(VACANT),
             LED => Some(CROWDED),
@@ -361,7 +362,7 @@ impl CommitQueue {
             && matches!(state.waiting.front(), Some(Waiting::Write(_)))
     }
 
-    /// Sleeps until this position may have been answered, or somebody is to lead.
+    /// Sleeps until this position may have been answered, or a thread is to lead.
     fn sleep(&self, state: &mut MutexGuard<'_, State>, position: u64) {
         let is_taken = position < state.front;
         let round = state.round + usize::from(!is_taken);
@@ -395,7 +396,7 @@ impl CommitQueue {
         leadership.outcome = Some(outcome);
     }
 
-    /// Moves requests from the front while they fit beside each other.
+    /// Moves requests from the front while they fit into one group.
     fn take_group(&self, state: &mut State, requests: &mut Vec<Request>) {
         let (mut bytes, mut records) = (0usize, 0u32);
         while let Some(Waiting::Write(request)) = state.waiting.front() {
@@ -425,7 +426,7 @@ impl CommitQueue {
         !skip
     }
 
-    /// Lets the requests arrive that are expected. The caller has the role already.
+    /// Lets the expected requests arrive. The caller has the role already.
     fn gather<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let expected = state.front + self.crowd.load(Ordering::Relaxed) as u64;
         drop(state);

@@ -1,13 +1,13 @@
 //! Merging tables downwards: the policy decides, this module carries it out.
 //!
-//! Several workers take turns at the board of jobs (`jobs.rs`). A worker begins what the policy
-//! chooses: a move is one edit, a merge is divided into slices. Then workers build slices, each its
-//! own, and hand them to the installing thread, which syncs them and has each take the place of its
-//! inputs by one edit, in the order of the keys. The inputs stay listed, narrowed to what is not
-//! merged yet; their files go when the last reader's version that lists them is gone.
+//! Several workers take turns at the board of jobs (`jobs.rs`). A worker begins the job that the
+//! policy chooses: a move is one edit, a merge is divided into slices. Then workers build slices,
+//! each its own, and hand them to the installing thread. It syncs them and has each take the place
+//! of its inputs by one edit, in the order of the keys. The inputs stay listed, narrowed to the
+//! keys not merged yet; their files go when the last reader's version that lists them is gone.
 //!
-//! A slice that fails or is cut short by a close throws its outputs away. The rest of its merge is
-//! decided anew; what is installed stays.
+//! A slice that fails or is cut short by a close throws its outputs away. The policy decides the
+//! rest of its merge again; installed slices stay.
 //!
 //! This file begins jobs. Slices are divided and built in `slices.rs` and installed in
 //! `installation.rs`; `space.rs` asks whether the disk has room for them.
@@ -43,7 +43,7 @@ pub(crate) fn claims_of(claims: &[(KeyspaceId, Claim)], keyspace: KeyspaceId) ->
 }
 
 impl Store {
-    /// A compaction worker's step: the next slice of a merge, or the beginning of another one.
+    /// Takes a compaction worker's step: the next slice of a merge, or the start of another one.
     pub(crate) fn compaction_step(&self) -> Result<bool> {
         let done = self.with_reserve(|| self.compact());
         self.lifecycle.background.deletion_wanted(self);
@@ -84,8 +84,8 @@ impl Store {
         Ok(true)
     }
 
-    /// The most urgent merge or move of the first keyspace that has one, beside what is claimed. Leftovers
-    /// wait for all keyspaces.
+    /// Returns the most urgent merge or move of the first keyspace that has one, beside the claims.
+    /// Leftovers wait for all keyspaces.
     fn choose(
         &self,
         claims: &[(KeyspaceId, Claim)],
@@ -133,7 +133,7 @@ impl Store {
         Ok(Some((levels.id, choice.named(name))))
     }
 
-    /// How far the merges of the keyspace that is worst off are behind.
+    /// Returns how far the merges of the keyspace that is worst off are behind.
     fn overdue(&self, version: &Version, claims: &[(KeyspaceId, Claim)], known: &Known) -> f64 {
         let keyspaces = version.keyspaces.values().map(|levels| {
             let claims = claims_of(claims, levels.id);
@@ -143,7 +143,7 @@ impl Store {
         keyspaces.fold(0.0, f64::max)
     }
 
-    /// False if it was put off for want of space, until others have given some back.
+    /// Begins a job. False if it was put off for want of space, until others have given some back.
     pub(crate) fn begin(&self, begun: &Begun) -> Result<bool> {
         let began = Began::now(begun.job, &begun.choice);
         let done = match begun.choice.kind {
@@ -167,7 +167,7 @@ impl Store {
             self.compactor.jobs.remove(begun.job);
             self.compactor.jobs.ended(done.clone());
         }
-        // There may be something for the others, too.
+        // The other workers may have a job now, too.
         self.lifecycle.background.compaction_wanted(self);
         done
     }
@@ -219,7 +219,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends background work. What merges have built and not installed is thrown away.
+    /// Ends background work. Slices that were built and not installed are thrown away.
     pub(crate) fn stop_background(&self) {
         self.lifecycle.background.stop();
         for built in self.compactor.jobs.close() {
@@ -251,13 +251,13 @@ impl Store {
 }
 
 impl Reads {
-    /// The keyspace's name, its number if it was dropped.
+    /// Returns the keyspace's name, or its number if it was dropped.
     fn name_of(&self, keyspace: KeyspaceId) -> String {
         let present = self.present_name(keyspace);
         present.unwrap_or_else(|| keyspace.to_string())
     }
 
-    /// What fails because its keyspace is gone has not failed.
+    /// Returns success for a job that failed because its keyspace is gone.
     fn unless_dropped(&self, keyspace: KeyspaceId, done: Result<()>) -> Result<()> {
         match done {
             Err(_) if self.is_dropped(keyspace) => Ok(()),
@@ -288,8 +288,8 @@ mod tests {
     /// Level 1 is over all its targets.
     const ORDINARY: &[Listed] = &[(1, "a", "m", 10_000), (1, "n", "z", 10_000)];
 
-    /// Makes keyspaces of such tables, which have no files. Returns the position of the one that a worker begins with,
-    /// and whether it begins with a leftover.
+    /// Makes keyspaces of such tables, which have no files. Returns the position of the keyspace
+    /// that a worker begins with, and whether it begins with a leftover.
     fn chosen(keyspaces: &[&[Listed]]) -> Option<(usize, bool)> {
         let options = Options {
             background: Background::Inline,

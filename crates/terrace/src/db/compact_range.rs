@@ -1,9 +1,9 @@
-//! Compacting a range because somebody asks for it: everything in it, of all levels, in one merge
-//! down to the oldest sub-level that has some.
+//! Compacting a range because a caller asks for it: all of its tables, of all levels, in one merge
+//! down to their oldest sub-level.
 //!
 //! The merge runs as any other does, in slices on the board of jobs. It takes all tables that
-//! overlap the range, then those that overlap these, until nothing is left out that could not be
-//! passed. Merges under way that it would meet are waited for, and while it waits no new one may
+//! overlap the range, then those that overlap these, until no table is left out that could not be
+//! passed. The caller waits for merges under way that it would meet, and meanwhile no new one may
 //! begin in their place.
 
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::db::keyspaces::live;
 use crate::options::Background;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
-/// Most attempts on a full disk. Each reads the outputs of the one before again, so there are few.
+/// Maximum attempts on a full disk: few, because each reads the outputs of the one before again.
 const MAX_ATTEMPTS: u32 = 5;
-/// The pause before the second attempt; later ones are longer.
+/// Pause before the second attempt; later ones are longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
     /// Flushes, then merges everything in the range into one level. The caller's thread begins jobs, as
-    /// a worker does, and has a worker's guard: the waiters of such a job are answered after a panic.
+    /// a worker does. It has a worker's guard: after a panic, the job's waiters get an answer.
     pub(crate) fn compact_range(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<()> {
         self.flush_for_room(keyspace)?;
         self.guard("compact range", || self.compact_flushed(keyspace, range))
     }
 
-    /// Flushes. On a full disk what deleted ranges hide goes first, and may be the room for that.
+    /// Flushes. On a full disk tables that deleted ranges hide go first, and may leave the room.
     fn flush_for_room(&self, keyspace: KeyspaceId) -> Result<()> {
         let mut attempts = 1;
         loop {
@@ -60,7 +60,7 @@ impl Store {
             match self.compact_range_once(keyspace, range, ticket) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
-                // Slices that were installed, and merges that this one waited for, have given space back.
+                // Installed slices, and merges that this one waited for, have given space back.
                 Err(error) if error.is_no_space() && attempts < MAX_ATTEMPTS => {
                     // A range that was deleted meanwhile may hide inputs.
                     match self.with_reserve(|| self.remove_hidden_tables(keyspace)) {
@@ -74,23 +74,23 @@ impl Store {
             }
         };
         self.compactor.jobs.return_ticket(ticket);
-        // Whoever was kept waiting.
+        // Compactions that this one kept waiting may begin.
         self.lifecycle.background.compaction_wanted(self);
         done
     }
 
-    /// Gives file systems and merges time to give space back. Nothing is given back while the only thread
-    /// sleeps.
+    /// Gives file systems and merges time to give space back. While the only thread sleeps, they
+    /// give none.
     fn let_space_return(&self, attempts: u32) {
         if self.options.background == Background::Threads {
             thread::sleep(FIRST_PAUSE * attempts);
         }
     }
 
-    /// Removes the tables that deleted ranges hide whole: a merge would read them, and keep their space meanwhile.
+    /// Removes tables that deleted ranges hide whole: a merge would read them and keep their space.
     pub(crate) fn remove_hidden_tables(&self, keyspace: KeyspaceId) -> Result<()> {
         loop {
-            // Anew: a table may be the oldest one now that another is gone.
+            // In each round: a table may be the oldest one now that another is gone.
             let seen = self.seen_tombstones(RangesInArenas::Persisted);
             let choose = |claims: &[(KeyspaceId, Claim)]| {
                 let version = Arc::clone(&self.reads.view.load().version);
@@ -105,7 +105,7 @@ impl Store {
         }
     }
 
-    /// Whether it is to be tried again.
+    /// Compacts the range once. Returns whether to try again.
     fn compact_range_once(
         &self,
         keyspace: KeyspaceId,
@@ -148,8 +148,8 @@ impl Store {
     }
 }
 
-/// Returns the merge of everything in a range; `None` if it would change nothing. The last of the snapshots is the
-/// visible number.
+/// Returns the merge of everything in a range; `None` if it would change nothing. The last of the
+/// snapshots is the visible number.
 fn whole_range(
     levels: &KeyspaceLevels,
     range: Bounds<'_>,
@@ -193,8 +193,8 @@ fn whole_range(
     })
 }
 
-/// Returns the tables of a sub-level from the first to the last with superseded versions that no snapshot needs, in
-/// order. The outputs may span the tables between these two.
+/// Returns the tables of a sub-level from the first to the last with superseded versions that no
+/// snapshot needs, in order. The outputs may span the tables between these two.
 fn due_part(mut inputs: Vec<Input>, snapshots: &[SequenceNumber]) -> Vec<Input> {
     let is_due = |input: &Input| are_droppable(&input.table, snapshots);
     let end = inputs.iter().rposition(is_due).map_or(0, |last| last + 1);
@@ -203,7 +203,8 @@ fn due_part(mut inputs: Vec<Input>, snapshots: &[SequenceNumber]) -> Vec<Input> 
     inputs.split_off(first)
 }
 
-/// The oldest place of all, but for level 0: what is there goes to the base below, if there may be one.
+/// Returns the oldest place of all, but for level 0: its tables go to the base below, if there may
+/// be one.
 fn output(levels: &KeyspaceLevels, inputs: impl Iterator<Item = Place>) -> Option<Place> {
     let oldest = inputs.min_by_key(|place| place.age)?;
     let mut below = levels.sub_levels().filter(|(place, _)| place.level > 0);
@@ -252,7 +253,7 @@ mod tests {
         let mut settled = added(sub_level_place(2, 3), 2, "a", "b");
         settled.table.tombstones = 0;
         assert_eq!(chosen(vec![settled]), None);
-        // Level 0 cannot go to a base above what is younger than one.
+        // Level 0 cannot go to a base above tables that are younger than a base.
         let apart = vec![
             added(flush_place(7), 3, "a", "b"),
             added(sub_level_place(2, 3), 2, "x", "z"),

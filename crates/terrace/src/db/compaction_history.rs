@@ -1,5 +1,5 @@
-//! What merges and moves have done since the store was opened: the last ones, each with what it was to
-//! give and what it gave.
+//! The last merges and moves since the store was opened, each with its predicted and its actual
+//! result.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,19 +20,19 @@ pub(crate) const KEPT: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// Its number, as events tell it.
+    /// Number of the job, as in events.
     pub job: u64,
-    /// The present name of its keyspace; of one that was dropped since, the name when it ended.
+    /// Present name of its keyspace; for a keyspace dropped since, the name when the job ended.
     pub keyspace: String,
-    /// When it was chosen.
+    /// Time when it was chosen.
     #[serde(rename = "began_seconds", with = "serial::milliseconds_since_1970")]
     pub began: SystemTime,
-    /// How long it took from then on, the waiting for threads included.
+    /// Time that it took from then on, with the waiting for threads.
     #[serde(rename = "duration_seconds", with = "serial::seconds")]
     pub duration: Duration,
-    /// Why it was chosen, in words.
+    /// Reason why it was chosen, in words.
     pub reason: String,
-    /// What was done with the inputs.
+    /// Kind of work on the inputs.
     pub kind: CompactionKind,
     /// The levels of the inputs, ascending.
     pub input_levels: Vec<u8>,
@@ -42,32 +42,32 @@ pub struct Compaction {
     pub input_tables: u64,
     /// Bytes of these tables.
     pub input_bytes: u64,
-    /// Tables written; those of a move were not.
+    /// Tables written; a move's were not.
     pub output_tables: u64,
     /// Bytes of these tables.
     pub output_bytes: u64,
-    /// Entries that went in: of slices that were not installed none.
+    /// Entries that went in, without those of slices that were not installed.
     pub entries: u64,
-    /// Entries that it was expected to drop; `None` if that is not why it was chosen.
+    /// Entries that it was expected to drop; `None` if it was chosen for another reason.
     pub predicted_dropped: Option<u64>,
     /// Entries that it dropped.
     pub dropped: u64,
-    /// It dropped less than half of what was predicted.
+    /// Whether it dropped less than half of the predicted entries.
     pub setback: bool,
-    /// The slices that it was divided into; none of a move.
+    /// Slices that it was divided into; 0 for a move.
     pub slices: u64,
-    /// Those that were installed.
+    /// Slices that were installed.
     pub installed_slices: u64,
-    /// Why some were not, if so: a failure, or that the store was being closed.
+    /// Reason why some were not, if so: a failure, or the close of the store.
     pub cut_short: Option<String>,
 }
 
-/// What a compaction does with its inputs.
+/// Kind of a compaction's work on its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum CompactionKind {
-    /// They are read and written anew.
+    /// They are read and written as new tables.
     Merge,
     /// They change their level as they are.
     Move,
@@ -75,8 +75,8 @@ pub enum CompactionKind {
     Removal,
 }
 
-/// A job from its beginning on. Of what it was chosen for it keeps no table: while a merge goes on, those that it
-/// is done with are deleted.
+/// A job from its beginning on. It keeps no table of its choice: a merge that goes on has the
+/// inputs that it is done with deleted.
 #[derive(Clone, Debug)]
 pub(crate) struct Began {
     pub(crate) chosen: Compaction,
@@ -86,7 +86,7 @@ pub(crate) struct Began {
 impl Began {
     pub(crate) fn now(job: u64, choice: &Choice) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        // No finer than it is told.
+        // No finer than reports show it.
         let milliseconds = since.unwrap_or_default().as_millis() as u64;
         let time = UNIX_EPOCH + Duration::from_millis(milliseconds);
         Began {
@@ -95,7 +95,7 @@ impl Began {
         }
     }
 
-    /// The job as one that ends now and has done nothing.
+    /// Returns the job as one that ends now and has done nothing.
     pub(crate) fn past(&self) -> Compaction {
         Compaction {
             duration: self.clock.elapsed(),
@@ -141,7 +141,7 @@ pub(crate) struct CompactionHistory(
 );
 
 impl CompactionHistory {
-    /// Remembers one that has ended.
+    /// Remembers a job that has ended.
     pub(crate) fn add(&self, keyspace: KeyspaceId, compaction: Compaction) {
         let mut kept = self.0.lock();
         if kept.len() == KEPT {
@@ -150,8 +150,8 @@ impl CompactionHistory {
         kept.push_back((keyspace, compaction));
     }
 
-    /// Returns those that are remembered, in the order in which they ended. Keyspaces have the names
-    /// that `version` gives them.
+    /// Returns the remembered jobs, in the order in which they ended. Keyspaces have the names that
+    /// `version` gives them.
     pub(crate) fn kept(&self, version: &Version) -> Vec<Compaction> {
         let mut kept: Vec<_> = self.0.lock().iter().cloned().collect();
         for (keyspace, past) in &mut kept {

@@ -1,10 +1,10 @@
-//! Writes that depend on what was read: the conflict check.
+//! The conflict check, for writes that depend on earlier reads.
 //!
-//! Whoever reads keys, decides, and writes, gives the number that it read at and the keys. The
-//! leader of the commit queue writes the batch only if none of the keys has been written since. It
-//! asks after its group has closed and before numbers are given, batch by batch, and counts the
-//! batches of the group that go before; nothing can come in between. So each such write takes
-//! effect as if reading and writing had happened at one moment.
+//! A writer that reads keys, decides, and writes, gives the number that it read at and the keys.
+//! The leader of the commit queue writes the batch only if none of the keys has been written since.
+//! It checks after its group has closed and before numbers are given, batch by batch, and counts
+//! the earlier batches of the group; nothing can come in between. So each such write takes effect
+//! as if reading and writing had happened at one moment.
 //!
 //! The leader never reads a table: every write after the number is in the MemTables unless they
 //! have been flushed since, and then the answer is a conflict, too. The caller reads again.
@@ -30,7 +30,7 @@ pub(crate) struct Condition {
     pub(crate) keys: Vec<(KeyspaceId, Vec<u8>)>,
 }
 
-/// What is done to a key whose value has been read.
+/// A change to a key whose value has been read.
 pub(crate) enum Change {
     Leave,
     Put(Vec<u8>),
@@ -38,8 +38,9 @@ pub(crate) enum Change {
 }
 
 impl Store {
-    /// Reads a key and changes it as `decide` says, as if at one moment. `decide` is asked again
-    /// whenever somebody else came in between. What it was told last, and whether it changed that.
+    /// Reads a key and changes it as `decide` says, as if at one moment. Asks `decide` again
+    /// whenever another write came in between. Returns the value that it was last given, and
+    /// whether it changed that.
     pub(crate) fn change_key(
         &self,
         keyspace: KeyspaceId,
@@ -70,7 +71,7 @@ impl Store {
         }
     }
 
-    /// A key's value, and a number up to which every write was seen.
+    /// Returns a key's value, and a number up to which every write was seen.
     fn get_and_number(
         &self,
         keyspace: KeyspaceId,
@@ -92,8 +93,8 @@ impl Store {
 }
 
 impl Writes {
-    /// Refuses what was written since it was read, in the store or by the batches `earlier`. Called
-    /// by the leader.
+    /// Fails if a key was written since it was read, in the store or by the batches `earlier`.
+    /// Called by the leader.
     pub(crate) fn check_condition(
         &self,
         view: &View,
@@ -126,7 +127,7 @@ impl Writes {
     }
 }
 
-/// Whether a batch writes a key, or deletes it with others.
+/// Returns whether a batch writes a key, or deletes it with others.
 fn writes(batch: &WriteBatch, keyspace: KeyspaceId, key: &[u8]) -> bool {
     let payload = batch.payload();
     Records::new(payload).flatten().any(|record| {

@@ -100,7 +100,7 @@ impl Reads {
     }
 }
 
-/// Returns the first key behind a key; `None` if that is as long as keys may be.
+/// Returns the first key behind a key; `None` if the key has the maximum length.
 fn next_key(key: &[u8]) -> Option<Vec<u8>> {
     (key.len() < MAX_KEY_BYTES).then(|| [key, &[0]].concat())
 }

@@ -1,14 +1,15 @@
-//! Deleting the files of tables that nobody lists any more, a little at a time; and in the same way
-//! emptying a block cache or a read buffer that gives its memory away.
+//! Deleting the files of tables that no version lists any more, a little at a time; and in the same
+//! way emptying a block cache or a read buffer that gives its memory away.
 //!
-//! Removing a large file at once holds up every sync beside it. So its end is cut off in steps, with
-//! pauses in which others get their turn, and only the last step removes the name. Nobody waits for
-//! it: what is left at a close or a crash, whole or cut, is an orphan that the next opening removes.
+//! Removing a large file at once holds up every sync beside it. So its end is cut off in steps,
+//! with pauses in which others get their turn, and only the last step removes the name. No thread
+//! waits for it: a file left at a close or a crash, whole or cut, is an orphan that the next
+//! opening removes.
 //!
 //! A file with another name, in a checkpoint, is not cut: it would be cut there, too.
 //!
-//! A file that is cut must have no reader. The obsolete list sees to that: a table enters it when the
-//! last version and the last listing of it are gone, and whoever reads a table holds one of the two
+//! A file that is cut must have no reader. The obsolete list sees to that: a table enters it when
+//! the last version and the last listing of it are gone. A reader of a table holds one of the two
 //! as long: a lookup its view, a cursor over a sub-level and a merge the tables themselves.
 //!
 //! Files are cut and removed by their names, so each step looks first whether the directory is still
@@ -29,7 +30,7 @@ use crate::db::owners::{Files, Metrics};
 use crate::event::EventKind;
 use crate::options::Background;
 
-/// What one step gives back to the file system.
+/// Bytes that one step gives back to the file system.
 const STEP_BYTES: u64 = 4 << 20;
 /// Time for others between two steps.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -40,20 +41,20 @@ const MOST_WAITING: usize = 32;
 #[derive(Default)]
 pub(crate) struct Deletions {
     waiting: Mutex<Waiting>,
-    /// How many wait: who asks is not to wait for a file system.
+    /// Number of tables that wait: a thread that asks for it must not wait for a file system.
     count: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Waiting {
     numbers: VecDeque<u64>,
-    /// The first of them, open, and the bytes it still has.
+    /// The file of the first of them, open, and the bytes it still has.
     cutting: Option<(Arc<dyn File>, u64)>,
 }
 
 impl Store {
-    /// The deletion worker's step: a part of the blocks or entries that are to leave, one cut, or the name
-    /// of a file that is short.
+    /// Takes a step of the deletion worker: it drops a part of the blocks or entries that are to
+    /// leave, cuts a file once, or removes the name of a short one.
     pub(crate) fn deletion_step(&self) -> Result<bool> {
         if self.files.let_blocks_go() || self.let_entries_go() {
             self.pause();
@@ -96,10 +97,10 @@ impl Store {
         }
     }
 
-    /// Whether the tables in the directory are those of this store, as far as one can know. An older
-    /// copy that was restored into the directory lists the very tables that are obsolete here. After an
-    /// edit that failed nobody knows what the manifest lists. What stays is an orphan at most, which the
-    /// next opening removes.
+    /// Returns whether the tables in the directory are this store's, as far as it can know. An
+    /// older copy that was restored into the directory lists the very tables that are obsolete
+    /// here. After a failed edit, the tables that the manifest lists are unknown. A table that
+    /// stays is an orphan at most, which the next opening removes.
     pub(crate) fn owns_tables(&self) -> bool {
         let ledger = self.manifest_log.ledger.lock();
         let Some(manifest) = &ledger.manifest else {
@@ -108,7 +109,7 @@ impl Store {
         self.lifecycle.poisoned().is_none() && self.check_ownership(manifest).is_ok()
     }
 
-    /// Removes every file that waits, at once: its space is needed.
+    /// Removes every waiting file at once: their space is needed.
     pub(crate) fn delete_now(&self) {
         if !self.owns_tables() {
             return;
@@ -123,7 +124,7 @@ impl Store {
         self.metrics.tell(removed);
     }
 
-    /// Whether the space of a few more arenas and tables is there: else nothing is deleted slowly.
+    /// Returns whether a few more arenas and tables have space: else files are not deleted slowly.
     fn has_space_to_wait(&self) -> bool {
         let needed_bytes = (self.options.arena_bytes + self.options.table_bytes) * 8;
         let free_bytes = self.files.directory.free_space_bytes();
@@ -166,8 +167,8 @@ impl Files {
         Ok(true)
     }
 
-    /// The number of the file that was removed. One that cannot be removed now is an orphan, removed
-    /// by the next opening.
+    /// Removes the first file, and returns its number. A file that cannot be removed now is an
+    /// orphan, removed by the next opening.
     fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
         waiting.cutting = None;
         let number = waiting.numbers.pop_front()?;
@@ -176,14 +177,14 @@ impl Files {
         removed.is_ok().then_some(number)
     }
 
-    /// Tables whose files wait to be deleted.
+    /// Returns the number of tables whose files wait to be deleted.
     pub(crate) fn tables_to_delete(&self) -> usize {
         self.deletions.count.load(Ordering::Relaxed) + self.obsolete.count()
     }
 }
 
 impl Metrics {
-    /// Without the lock: a listener is a caller's code.
+    /// Records the event, without the lock: a listener is a caller's code.
     fn tell(&self, tables: Vec<u64>) {
         if !tables.is_empty() {
             self.events.record(EventKind::TablesDeleted { tables });

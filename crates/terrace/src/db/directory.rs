@@ -32,8 +32,8 @@ pub fn open_if_there(
 }
 
 /// Opens the directory of a store, once and for all, and says whether a store is there. Refuses one
-/// that holds foreign files; makes one where that is wanted. An opening that has waited for an owner
-/// makes none: that owner's was there, and somebody removed it.
+/// that holds foreign files; makes one if the options say so. An opening that has waited for an
+/// owner makes none: that owner's was there, and has been removed.
 pub(crate) fn prepare(
     storage: &dyn Storage,
     path: &Path,
@@ -100,15 +100,15 @@ pub(crate) fn has_been_made(directory: &dyn Directory, options: &Options) -> Res
     }
 }
 
-/// Tables and arenas exist only after the manifest that names them: without `CURRENT` they are not
-/// the remains of a creation that was cut short.
+/// Returns whether tables or arenas are there. They exist only after the manifest that names them:
+/// without `CURRENT` they are not the remains of a creation that was cut short.
 fn holds_writes(entries: &[DirectoryEntry]) -> bool {
     entries
         .iter()
         .any(|entry| files::table_number(&entry.name).is_some() || entry.name.starts_with("arena-"))
 }
 
-/// Fails if a listed table is missing: what lies beside it unlisted may then be the only copy of
+/// Fails if a listed table is missing: an unlisted file beside it may then be the only copy of
 /// its entries, and must not be removed as an orphan.
 pub(crate) fn check_tables(data: &DataFiles, state: &ManifestState) -> Result<()> {
     let files = data.list()?.into_iter();
@@ -128,7 +128,7 @@ pub(crate) fn check_tables(data: &DataFiles, state: &ManifestState) -> Result<()
 }
 
 impl Store {
-    /// Removes what the arenas left in the store's directory when they moved out of it.
+    /// Removes the files that the arenas left in the store's directory when they moved out of it.
     pub(crate) fn remove_left_arenas(&self) -> Result<()> {
         for entry in self.files.directory.list()? {
             if files::is_arena(&entry.name) && self.may_remove_arena(&entry.name)? {
@@ -138,7 +138,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether a file is not another store's arena, nor that of a newer release, nor a directory or link.
+    /// Returns whether a file is not another store's arena, nor a newer release's, nor a directory
+    /// or link.
     fn may_remove_arena(&self, name: &str) -> Result<bool> {
         let options = OpenOptions::buffered(OpenMode::Read);
         let mut header = vec![0; HEADER_BYTES];
@@ -162,7 +163,7 @@ impl Store {
         })
     }
 
-    /// Removes what a crash left behind: tables that no edit installed, and those of a repair that
+    /// Removes the remains of a crash: tables that no edit installed, and those of a repair that
     /// went no further.
     pub(crate) fn remove_orphans(&self) -> Result<()> {
         let version = Arc::clone(&self.reads.view.load().version);

@@ -1,9 +1,9 @@
-//! Stretches of keys in which nothing is visible, so that iterators begin behind them.
+//! Stretches of keys in which no entry is visible, so that iterators begin behind them.
 //!
 //! A queue's consumer takes its first entry again and again. It passes over the tombstones of all
 //! entries taken before. No seek leads past them, for each is a key of its own. So a keyspace remembers
 //! one stretch of keys. An iterator that saw everything up to number S found nothing visible in it.
-//! Readers at S or later that have passed over some keys for nothing go on behind the stretch. Three
+//! Readers at S or later that have passed over some hidden keys go on behind the stretch. Three
 //! rules keep that true:
 //!
 //! 1. **A put or an ingest into the stretch ends it before its number becomes visible.** The leader of
@@ -13,7 +13,7 @@
 //!    leader may be in the midst of one that it did not hold against the candidate. The leader states
 //!    the number from which on it watches. Or a reader finds no leader at work, and then the next
 //!    leader watches. An iterator that saw all before that number, and nothing visible in the
-//!    candidate, makes it the stretch.
+//!    candidate, makes the candidate the stretch.
 //! 3. **Readers below S do not use it.** For them something may be visible there.
 //!
 //! Flushes and merges do not change the view of readers, so they do not come here. A keyspace without a
@@ -103,7 +103,7 @@ impl EmptyStretches {
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Option<Arc<Stretch>> {
-        // Relaxed: a reader that misses one does without.
+        // Relaxed: a reader that misses a stretch does without.
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -204,8 +204,8 @@ impl EmptyStretches {
         }
     }
 
-    /// Forgets the stretch and the candidate of a keyspace: it is dropped, or the caller makes entries
-    /// visible whose keys it does not name.
+    /// Forgets the stretch and the candidate of a keyspace: the keyspace is dropped, or the caller
+    /// makes entries visible whose keys it does not name.
     pub(crate) fn forget(&self, keyspace: KeyspaceId) {
         self.end(keyspace, |_| true);
     }

@@ -1,4 +1,4 @@
-//! What a store does in the background, told as it happens and kept for a while.
+//! Events of a store's background work, reported as they happen and kept for a while.
 
 mod listener;
 pub(crate) mod trace;
@@ -41,7 +41,7 @@ impl EventLog {
 
     /// Keeps an event and tells the listener. Not on the path of a read or an ordinary write.
     ///
-    /// A listener may fork and return in the child as well. There the step that told it ends at
+    /// A listener may fork and return in the child as well. There the step that called it ends at
     /// once, by unwinding to the guard of its store: every lock on its way may stay held.
     pub(crate) fn record(&self, kind: EventKind) {
         let event = self.keep(kind);
@@ -55,10 +55,10 @@ impl EventLog {
         }
     }
 
-    /// Runs a caller's code that is told of an event. It may neither wait for the store nor end the
+    /// Runs a caller's code that gets an event. The code may neither wait for the store nor end the
     /// thread's work.
     pub(crate) fn told(&self, tell: impl FnOnce()) {
-        // Those who collect have no other place where a panic of theirs could be shown.
+        // A subscriber's panic has no other place where it could be shown.
         let _ = self.listener.enclose("subscriber", tell);
     }
 
@@ -85,12 +85,12 @@ impl EventLog {
         event
     }
 
-    /// Those that are kept, oldest first.
+    /// Returns the kept events, oldest first.
     pub(crate) fn kept(&self) -> Vec<Event> {
         self.kept_after(0)
     }
 
-    /// Those after a number that are kept, oldest first.
+    /// Returns the kept events after a number, oldest first.
     pub(crate) fn kept_after(&self, number: u64) -> Vec<Event> {
         let kept = self.kept.lock();
         let after = kept.1.partition_point(|event| event.number <= number);

@@ -3,7 +3,7 @@
 use terrace_lsm::data_files::{FileId, Stage};
 use terrace_lsm::key::MAX_SEQUENCE;
 
-/// Taken by the owner, shared by readers.
+/// Lock that the owner takes and readers share.
 pub const LOCK: &str = "LOCK";
 
 /// The name of the socket at which the owner answers questions.
@@ -17,8 +17,8 @@ pub(crate) const RESERVE: &str = "RESERVE";
 /// Whether a persist of arenas is in doubt; beside the arenas.
 pub(crate) const PERSISTS: &str = "PERSISTS";
 
-/// Whether the next number behind that of a file may be given. Numbers beyond those of writes are never
-/// reached: a file with one is in nobody's way.
+/// Returns whether the number after a file's may be given. Numbers beyond those of writes are never
+/// reached, so a file with one does no harm.
 pub fn leaves_room(number: u64) -> bool {
     number < MAX_SEQUENCE
 }
@@ -34,15 +34,15 @@ pub fn table_number(name: &str) -> Option<u64> {
     number_at(Stage::Listed, name)
 }
 
-/// Whether a file is an arena.
+/// Returns whether a file is an arena.
 pub fn is_arena(name: &str) -> bool {
     is_numbered(name, "arena-")
 }
 
-/// What follows the name of a file that `repair` found damaged and put aside.
+/// Suffix of a file that `repair` found damaged and put aside.
 pub const DAMAGED: &str = ".damaged";
 
-/// The name that a file had before it was put aside.
+/// Returns the name that a file had before it was put aside.
 pub fn without_damaged(name: &str) -> &str {
     name.split_once(DAMAGED).map_or(name, |(name, _)| name)
 }
@@ -68,7 +68,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a file may belong to a store: whatever else is in a directory is somebody else's.
+/// Returns whether a file may belong to a store: all other files in a directory are foreign.
 pub fn is_ours(name: &str) -> bool {
     let name = without_damaged(name);
     [LOCK, RESERVE, PERSISTS, SOCKET, NEW_SOCKET].contains(&name)

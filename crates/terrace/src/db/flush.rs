@@ -88,7 +88,7 @@ impl Totals {
 }
 
 impl Store {
-    /// The flush worker's step: the oldest sealed arena goes to tables.
+    /// Takes the flush worker's step: the oldest sealed arena goes to tables.
     pub(crate) fn flush_step(&self) -> Result<bool> {
         self.check_poison()?;
         let flushed = self.with_reserve(|| self.flush_oldest());
@@ -96,7 +96,7 @@ impl Store {
             self.met_full_disk();
         }
         if let Ok(true) = flushed {
-            // Not before this thread has let go of the flushed arena: a spare takes its slot.
+            // Not before this thread has dropped the flushed arena: a spare takes its slot.
             self.lifecycle.background.spare_wanted(self);
             self.lifecycle.background.compaction_wanted(self);
         }
@@ -147,7 +147,7 @@ impl Store {
         }
     }
 
-    /// Does the same. Tiny tables of `most_bytes` go along at most.
+    /// Does the same as `flush_all`. Tiny tables of at most `most_bytes` go along.
     pub(crate) fn flush_with(
         &self,
         memtables: ToFlush<'_>,
@@ -235,10 +235,10 @@ impl Store {
         }
     }
 
-    /// One table for each keyspace that each MemTable touches, synced with its name. Several
-    /// MemTables are there at the close of a store whose region keeps nothing: the caller waits, so
-    /// they are written side by side. Arenas found by an opening are not in memory: one after the
-    /// other.
+    /// Writes one table for each keyspace that each MemTable touches, and syncs it with its name.
+    /// Several MemTables are there at the close of a store whose region keeps nothing: the caller
+    /// waits, so they are written side by side. Arenas found by an opening are not in memory: one
+    /// after the other.
     fn write_tables<'a>(
         &'a self,
         memtables: ToFlush<'_>,
@@ -322,7 +322,7 @@ impl Store {
         let keyspaces = memtable.keyspaces();
         at(Stage::Merging);
         for keyspace in keyspaces {
-            // What is left of a keyspace that has been dropped goes nowhere.
+            // Entries of a keyspace that has been dropped go nowhere.
             let Some(levels) = version.keyspace(keyspace) else {
                 continue;
             };
@@ -377,7 +377,7 @@ impl Store {
             if writer.active.is_empty() {
                 return Ok(None);
             }
-            // Not the MemTable itself: whoever holds it keeps its slot from the next spare.
+            // Not the MemTable itself: a thread that holds it keeps its slot from the next spare.
             let sealed = writer.active.arena().generation();
             self.seal_active(writer)?;
             Ok(Some(sealed))
@@ -403,7 +403,7 @@ impl Store {
 }
 
 impl Metrics {
-    /// Counts a flush that is installed, and tells of it unless it had no arena.
+    /// Counts an installed flush, and records an event unless it had no arena.
     fn count_flush(&self, arenas: usize, written: Totals, began: Instant) {
         if arenas > 0 {
             self.latencies.flush.record(began.elapsed());
@@ -420,14 +420,14 @@ impl Metrics {
 }
 
 impl Files {
-    /// Returns the most bytes of a table of a flush: one takes all, unless space is short.
+    /// Returns the maximum bytes of a table of a flush: one takes all, unless space is short.
     pub(crate) fn flushed_table_bytes(&self) -> u64 {
         let free_bytes = self.directory.free_space_bytes();
         table_bytes_within(u64::MAX, free_bytes.unwrap_or(u64::MAX))
     }
 }
 
-/// Writes what a MemTable holds of a keyspace.
+/// Writes a keyspace's entries of a MemTable.
 pub(crate) fn write_memtable(
     memtable: &Arc<MemTable>,
     keyspace: KeyspaceId,
@@ -435,7 +435,7 @@ pub(crate) fn write_memtable(
     table_bytes: u64,
     sink: &mut TableFiles<'_>,
 ) -> Result<Vec<TableMeta>> {
-    // A flush sees one arena; whatever lies below may hold older versions.
+    // A flush sees one arena; the layers below may hold older versions.
     let older = |_: Keys<'_>| true;
     let ranges = RangeTombstones::new(memtable.range_list(keyspace));
     let rules = DropRules::new(snapshots, &older, &ranges);
@@ -466,8 +466,9 @@ fn split_off_dropped(
     (listed, unlisted)
 }
 
-/// Each MemTable's tables form a sub-level of their keyspace, younger than all before. The first
-/// one has the name `names`. MemTables with tables taken along replace these tables.
+/// Returns the edit of a flush. Each MemTable's tables form a sub-level of their keyspace, younger
+/// than all before. The first one has the name `names`. MemTables with tables taken along replace
+/// these tables.
 fn flush_edit(
     ledger: &Ledger,
     names: u64,

@@ -26,15 +26,15 @@ use crate::db::statistics::Statistics;
 use crate::options::{Background, Options};
 use crate::{Error, Result};
 
-/// What is known of the open stores of this process. One word: two first openings at the same time
-/// must not take each other's stores for a parent's.
+/// The open stores of this process. One word: two first openings at the same time must not take
+/// each other's stores for a parent's.
 static STORES: AtomicU64 = AtomicU64::new(0);
-/// Above it is the number of the process that the rest is about; below, how many stores it has open.
+/// Bits above it hold the number of the process; those below, the number of stores it has open.
 const PROCESS_SHIFT: u32 = 32;
-/// An ancestor had a store open when it forked.
+/// Bit that says that an ancestor had a store open when it forked.
 const IS_INHERITED: u64 = 1 << (PROCESS_SHIFT - 1);
 
-/// Returns the word as the process with a number goes on with it: the stores of another one are its
+/// Returns the word as the process with a number goes on with it: stores of another process are the
 /// parent's.
 fn entered(stores: u64, process: u64) -> u64 {
     let own = process << PROCESS_SHIFT;
@@ -77,8 +77,8 @@ pub(crate) fn check_threads(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// An open store among those of its process, until it is dropped. Whatever its options are, threads of
-/// the program may wait for its locks, or use it for reading.
+/// An open store among those of its process, until it is dropped. With any options, threads of the
+/// program may wait for its locks, or use it for reading.
 pub(crate) struct Counted(ForkMark);
 
 impl Counted {

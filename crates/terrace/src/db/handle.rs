@@ -55,8 +55,8 @@ use crate::{KeyspaceId, Result, SequenceNumber};
 /// [`Statistics::poisoned`], and lists are empty. Closing and dropping do nothing, and memory of the
 /// store stays in use until the child ends.
 ///
-/// Values that were read before stay readable. One that is larger than 4 KiB may lie in an arena that
-/// the parent reuses after it has dropped its own copy of the value: copy it before the fork.
+/// Values that were read before stay readable. A value above 4 KiB may lie in an arena that the
+/// parent reuses after it has dropped its own copy: copy such a value before the fork.
 ///
 /// A child shares the lock of the store until it ends or calls `exec`. If the parent closes the store,
 /// the lock is free at once. If the parent dies, the store is [`Error::Busy`](crate::Error::Busy) for
@@ -81,7 +81,7 @@ impl Deref for Db {
 
 impl Db {
     /// Opens the store in a directory, making one if there is none and
-    /// [`Options::create_if_missing`] says so. After a crash this brings back all acknowledged writes:
+    /// [`Options::create_if_missing`] says so. After a crash, all acknowledged writes come back:
     /// [`Statistics::recovery`](crate::Statistics::recovery) has the findings.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Db {
         }
     }
 
-    /// The keyspace with a name.
+    /// Returns the keyspace with a name.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`](crate::Error::NoKeyspace) if there is none.
@@ -119,7 +119,7 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
-    /// Every keyspace, the default one first, then in the order in which they were made.
+    /// Returns every keyspace, the default one first, then in the order in which they were made.
     pub fn keyspaces(&self) -> Vec<Keyspace> {
         let keyspaces = self.own_store().map(|store| store.reads.keyspaces());
         let keyspaces = keyspaces.unwrap_or_default().into_iter();
@@ -139,9 +139,9 @@ impl Db {
         Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
     }
 
-    /// Gives a keyspace another name. It has that name, durably, when this returns, and every write
-    /// before it survives what the new name survives. Handles, iterators, snapshots and batches of the
-    /// keyspace go on, and its options stay.
+    /// Gives a keyspace another name. The new name is durable when this returns, and every earlier
+    /// write is as durable. Handles, iterators, snapshots and batches of the keyspace go on, and
+    /// its options stay.
     ///
     /// ```
     /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
@@ -163,9 +163,9 @@ impl Db {
         self.own_store()?.rename_keyspace(from, to)
     }
 
-    /// Drops a keyspace with all that is in it. It is gone, durably, when this returns, and every
-    /// write before it survives what the drop survives. Snapshots do not keep it; iterators that
-    /// are open go on while they are not made to seek again.
+    /// Drops a keyspace with all that is in it. The drop is durable when this returns, and every
+    /// earlier write is as durable. Snapshots do not keep the keyspace; open iterators go on while
+    /// they are not made to seek again.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`](crate::Error::NoKeyspace),
@@ -176,7 +176,7 @@ impl Db {
     }
 
     /// Writes a batch as a whole. When it returns, the writes are visible to every reader and
-    /// survive what the store's [`Durability`](crate::Durability) says; with
+    /// are as durable as the store's [`Durability`](crate::Durability) says; with
     /// [`WriteOptions::sync`] they and all writes before them survive a power cut.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl Db {
             .write(WriteBatch::new(), WriteOptions::with_sync(true))
     }
 
-    /// The store as it is now, to be read later.
+    /// Returns a snapshot of the store as it is now, to be read later.
     pub fn snapshot(&self) -> Snapshot {
         let store = self.store();
         match store.lifecycle.is_inherited() {
@@ -227,14 +227,14 @@ impl Db {
         self.own_store()?.settle()
     }
 
-    /// Makes a store in another directory that holds everything acknowledged before the call, and of
-    /// what is written meanwhile nothing, or all up to some write. The directory is made, or is
-    /// empty. Nobody is stopped; on the same file system it takes no more than a link for each
-    /// table. The number of the last write it holds.
+    /// Makes a store in another directory that holds every write acknowledged before the call. Of
+    /// writes made meanwhile it holds none, or all up to some write. The directory is made, or is
+    /// empty. Reads and writes go on; on the same file system a checkpoint takes no more than a
+    /// link for each table. Returns the number of the last write in the new store.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the directory is not empty;
-    /// otherwise as [`Db::flush`], or those of making files. What was made is removed.
+    /// otherwise as [`Db::flush`], or those of making files. Files made so far are removed.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -253,7 +253,7 @@ impl Db {
 
     /// Reads everything that the store holds at this moment and checks it: every frame of its
     /// arenas, every block of every table past the cache, and that ages order all versions of every
-    /// key. `progress` is told of every table, with how many there are. Nobody is stopped.
+    /// key. Calls `progress` for every table, with the number of tables. Reads and writes go on.
     /// `terrace_tools::inspect::verify` does the same to a store that is not open.
     ///
     /// # Errors
@@ -273,7 +273,7 @@ impl Db {
         Ok(ledger.state.identity.store_id)
     }
 
-    /// What the store holds and has done.
+    /// Returns the statistics of the store: its contents, and its work so far.
     pub fn statistics(&self) -> Statistics {
         let store = self.own_store();
         store.map_or_else(
@@ -282,8 +282,8 @@ impl Db {
         )
     }
 
-    /// Where the time of operations went since the store was opened, stage by stage. It is gathered
-    /// always: the costs are below one per cent. See also
+    /// Returns where the time of operations went since the store was opened, stage by stage. The
+    /// store always measures this: the costs are below one per cent. See also
     /// [`Statistics::time`](crate::Statistics::time).
     pub fn time_profile(&self) -> TimeProfile {
         let store = self.own_store();
@@ -292,8 +292,8 @@ impl Db {
             .unwrap_or_default()
     }
 
-    /// What the store did in the background, the last thousand events, oldest first. See
-    /// [`Options::event_listener`] for being told as it happens.
+    /// Returns the last thousand events of background work, oldest first. An
+    /// [`Options::event_listener`] gets each event as it happens.
     pub fn events(&self) -> Vec<Event> {
         let store = self.own_store();
         store
@@ -301,16 +301,16 @@ impl Db {
             .unwrap_or_default()
     }
 
-    /// Every table, in its place, with what merges still have to do and what they have done. Reads no
-    /// file.
+    /// Returns every table, in its place, with the work that merges still have to do and have done.
+    /// Reads no file.
     pub fn levels(&self) -> LevelsReport {
         let report = |store: &Arc<Store>| store.levels_report(|_| Vec::new());
         self.own_store().map(report).unwrap_or_default()
     }
 
-    /// The same, and how often each level has its keys, whatever the policy: estimated by the tables'
-    /// sketches, which are read from their files where they are not known yet, some 12 KiB a table. A
-    /// level with a sketch that cannot be read has no estimate.
+    /// Returns the same as `levels`, and how often each level has its keys, under any policy.
+    /// The tables' sketches give the estimate. Those not yet known are read from their files, some
+    /// 12 KiB a table. A level with a sketch that cannot be read has no estimate.
     ///
     /// ```
     /// let mut options = terrace::Options::in_memory();
@@ -331,9 +331,9 @@ impl Db {
         self.own_store().map(report).unwrap_or_default()
     }
 
-    /// The merges and moves that have ended since the store was opened, the last 256, in the order in
-    /// which they did: why each was chosen, what it read and wrote, how many entries it was to drop and
-    /// how many it dropped.
+    /// Returns the last 256 merges and moves that have ended since the store was opened, in the
+    /// order in which they did. Each has its reason, its inputs and outputs, and how many entries
+    /// it was to drop and dropped.
     pub fn compactions(&self) -> Vec<Compaction> {
         let store = self.own_store();
         store
@@ -350,7 +350,7 @@ impl Db {
     /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Errors
-    /// The first failure of persisting what was written; the store is closed in any case.
+    /// The first failure of persisting the writes; the store is closed in any case.
     pub fn close(&self) -> Result<()> {
         self.own_store()?.close()
     }

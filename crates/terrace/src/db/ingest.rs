@@ -1,16 +1,16 @@
 //! Bulk loading: sorted entries go straight into tables, past arenas and merges.
 //!
-//! The entries are written while nobody waits; then the leader of the commit queue gives all of them
-//! one number, the next one, and installs the tables by one edit. The files were written before the
-//! number was known, so the manifest carries it: a table that is listed as *assigned* has that
-//! number for all its entries, whatever the file says. (It says the next number when the load
-//! began, which is what a repair goes by if the manifest is lost.)
+//! The entries are written while no writer waits. Then the leader of the commit queue gives all of
+//! them one number, the next one, and installs the tables by one edit. The files were written
+//! before the number was known, so the manifest carries it. A table that is listed as *assigned*
+//! has that number for all its entries, whatever the file says. (The file says the next number when
+//! the load began; a repair goes by that if the manifest is lost.)
 //!
 //! The number has no record in an arena, so recovery must not look for one: the edit says that
-//! everything up to it is in tables, and to be true to that the leader first has what is in the
-//! arenas flushed. Most of it was flushed before, while others were writing; what is left is small.
+//! everything up to it is in tables. To make that true, the leader first has the arenas flushed.
+//! Most of their records were flushed before, while others were writing; the rest is small.
 //!
-//! Nothing in the store is newer than the entries, so the tables may lie as deep as nothing above
+//! Nothing in the store is newer than the entries. So the tables may lie as deep as nothing above
 //! overlaps them and no merge under way will put something there: sorted loads are never merged.
 
 use std::sync::Arc;
@@ -31,16 +31,16 @@ use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
-/// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. Nothing of them is there
-/// before [`Ingestion::finish`], and nothing is left of them without it.
+/// Sorted entries on their way into a keyspace; see [`Keyspace::ingest`]. No entry is visible
+/// before [`Ingestion::finish`], and none is left without it.
 pub struct Ingestion<'a> {
     keyspace: &'a Keyspace,
-    /// What the files say.
+    /// Sequence number that the files give to all entries.
     number: SequenceNumber,
     table_bytes: u64,
-    /// `None` when they are settled: finished, or failed.
+    /// The files; `None` when they are settled: finished, or failed.
     sink: Option<TableFiles<'a>>,
-    /// Why the load is useless, if it is.
+    /// Error that made the load useless, if any.
     failure: Option<Error>,
     tables: Vec<TableMeta>,
     last_key: Option<Vec<u8>>,
@@ -68,12 +68,12 @@ impl<'a> Ingestion<'a> {
         })
     }
 
-    /// Adds an entry behind all before it.
+    /// Adds an entry after all earlier ones.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the key is not above the last one, or is longer than 65,535
-    /// bytes; nothing has changed then. Otherwise those of writing files: what was added is gone, and
-    /// every later call fails with the same error.
+    /// bytes; nothing has changed then. Otherwise those of writing files: the added entries are
+    /// gone, and every later call fails with the same error.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.keyspace.own_store()?;
         if key.len() > MAX_KEY_BYTES {
@@ -90,7 +90,7 @@ impl<'a> Ingestion<'a> {
             )));
         }
         if let Err(error) = self.add(key, value) {
-            // A part may be gone with it: the rest must not pass for the whole.
+            // Some entries may be lost: the rest must not pass for the whole.
             self.settle(Err(error.clone()));
             self.failure = Some(error.clone());
             return Err(error);
@@ -129,8 +129,8 @@ impl<'a> Ingestion<'a> {
         }
     }
 
-    /// Makes the entries visible, all at once, in the place of what their keys had. They survive a
-    /// power cut when this returns, and so does every write before them.
+    /// Makes the entries visible, all at once, in the place of the keys' earlier versions. They
+    /// survive a power cut when this returns, and so does every write before them.
     ///
     /// # Errors
     /// Those of writing files, of flushing, and as [`Db::write`](crate::Db::write). The keyspace is
@@ -232,8 +232,9 @@ impl Store {
         Ok(())
     }
 
-    /// The deepest level that tables may go to. Policies count levels from the deepest tables: nothing is to begin
-    /// a level far below, but where the leveled policy has none below level 0 yet.
+    /// Returns the deepest level that tables may go to. Policies count levels from the deepest
+    /// tables, so no load begins a level far below. Only under the leveled policy may it do so,
+    /// while no table is below level 0.
     fn deepest_place(&self, levels: &KeyspaceLevels) -> u8 {
         match self.options.compaction_policy {
             CompactionPolicy::Leveled if levels.deepest_level() == 0 => LEVELS as u8 - 1,
@@ -257,8 +258,8 @@ impl Store {
     }
 }
 
-/// The deepest base, down to a level, where the tables lie below nothing that overlaps them, and in
-/// nobody's way; and what keeps others from getting in theirs. `None` if there is none.
+/// Returns the deepest base, down to a level, where the tables lie below nothing that overlaps them
+/// and in no merge's way. Its reservation keeps merges out. `None` if there is none.
 fn place_of<R>(
     levels: &KeyspaceLevels,
     tables: &[TableMeta],
@@ -267,7 +268,7 @@ fn place_of<R>(
 ) -> Option<(Place, R)> {
     let hull = KeyRange::hull(tables.iter().map(|table| &table.bounds))?;
     let depth = free_depth(levels, &hull).min(deepest + 1);
-    // A base is older than everything above it, so nothing below may be anything but one.
+    // A base is older than everything above it, so every sub-level below must be a base.
     let is_in_order = |place: &Place| {
         let mut deeper = levels.sub_levels().filter(|(p, _)| p.level > place.level);
         deeper.all(|(deeper, _)| deeper.is_base())
@@ -276,7 +277,7 @@ fn place_of<R>(
     free.find_map(|place| Some((place, reserve(&hull, place)?)))
 }
 
-/// The number of levels from the top that hold nothing in a range.
+/// Returns the number of levels from the top that hold nothing in a range.
 fn free_depth(levels: &KeyspaceLevels, range: &KeyRange) -> u8 {
     let is_free = |level: &&terrace_lsm::levels::Level| {
         level.tables().all(|table| !table.bounds.overlaps(range))

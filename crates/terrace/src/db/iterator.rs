@@ -1,15 +1,15 @@
 //! Iteration over the live keys of a snapshot, in both directions.
 //!
 //! Underneath lies a merge of all versions; this layer shows, for each key, the newest version at
-//! or below the snapshot, if that is a value. Moving forward the newest version comes first;
-//! moving backward it comes last, so the key is complete only when the merge has stepped past it.
-//! What a deleted range hides is passed over, and the older layers of the merge are sought past the
-//! whole range (`range_cover.rs`).
+//! or below the snapshot, if that is a value. Moving forward, the newest version comes first.
+//! Moving backward, it comes last, so the key is complete only when the merge has stepped past it.
+//! Versions that a deleted range hides are passed over, and the older layers of the merge are
+//! sought past the whole range (`range_cover.rs`).
 //!
-//! The iterator registers its snapshot. What it reads from, it owns only during a move: in between,
-//! a flush may take it away if readers hold more memory than their budget. The next move then seeks
-//! anew in the present view, at its own snapshot. So an iterator that nobody moves pins nothing for
-//! long but the block of the value that it shows, and writers never wait for one.
+//! The iterator registers its snapshot. It owns its sources only during a move: in between, a flush
+//! may take them away if readers hold more memory than their budget. The next move then seeks again
+//! in the present view, at the iterator's own snapshot. So an idle iterator pins nothing for long
+//! but the block of the value that it shows, and writers never wait for one.
 
 mod search;
 
@@ -32,7 +32,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::sources::{MakeLayer, SharedSource, Source};
 use crate::{Error, KeyspaceId, Result};
 
-/// What an iterator covers.
+/// Options of an iterator: its keys, its snapshot, and how it reads.
 #[derive(Clone, Debug)]
 pub struct IterOptions {
     /// The first key. Default: unbounded.
@@ -41,9 +41,9 @@ pub struct IterOptions {
     pub upper: Bound<Vec<u8>>,
     /// The state to read. Default: as of the call.
     pub snapshot: Option<Snapshot>,
-    /// Keep the blocks that are read in the block cache. Default: true; false suits long scans.
+    /// Whether the block cache keeps the blocks read. Default: true; false suits long scans.
     pub fill_cache: bool,
-    /// Read blocks from their files and check them anew; see
+    /// Whether to read blocks from their files and check them again; see
     /// [`ReadOptions::verify`](crate::ReadOptions::verify). Default: false.
     pub verify: bool,
 }
@@ -65,7 +65,7 @@ impl IterOptions {
         CursorOptions::of_reader(self.fill_cache, self.verify)
     }
 
-    /// The keys that begin with `prefix`.
+    /// Returns options for the keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
         // The first key after all that begin with the prefix: its last byte below 255, raised.
@@ -129,7 +129,7 @@ pub struct DbIterator {
     search: Search,
     direction: Direction,
     valid: bool,
-    /// The key left last: a buffer that moves need, kept from one to the next.
+    /// Key that was left last: a buffer that moves need, kept from one to the next.
     left: Vec<u8>,
 }
 
@@ -182,18 +182,18 @@ impl DbIterator {
         })
     }
 
-    /// Whether the iterator stands on a key.
+    /// Returns whether the iterator stands on a key.
     pub fn valid(&self) -> bool {
         self.valid
     }
 
-    /// The key it stands on; empty if not valid.
+    /// Returns the key it stands on; empty if not valid.
     pub fn key(&self) -> &[u8] {
         if self.valid { &self.search.key } else { &[] }
     }
 
-    /// The value of that key; empty if not valid. A large one keeps its block in memory until the next
-    /// move.
+    /// Returns the value of that key; empty if not valid. A large value keeps its block in memory
+    /// until the next move.
     pub fn value(&self) -> &[u8] {
         if self.valid {
             self.search.value.bytes()
@@ -202,7 +202,7 @@ impl DbIterator {
         }
     }
 
-    /// To the first key.
+    /// Moves to the first key.
     ///
     /// # Errors
     /// Those of reading tables; the iterator is then not valid. This holds for all moves.
@@ -214,7 +214,7 @@ impl DbIterator {
         }
     }
 
-    /// To the last key.
+    /// Moves to the last key.
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
@@ -226,7 +226,7 @@ impl DbIterator {
         }
     }
 
-    /// To the first key at or after `key`.
+    /// Moves to the first key at or after `key`.
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
@@ -238,7 +238,7 @@ impl DbIterator {
         }
     }
 
-    /// To the last key at or before `key`.
+    /// Moves to the last key at or before `key`.
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
@@ -250,7 +250,7 @@ impl DbIterator {
         }
     }
 
-    /// To the next key. Does nothing if not valid.
+    /// Moves to the next key. Does nothing if not valid.
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
@@ -276,7 +276,7 @@ impl DbIterator {
         moved
     }
 
-    /// To the previous key. Does nothing if not valid.
+    /// Moves to the previous key. Does nothing if not valid.
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
@@ -303,7 +303,7 @@ impl DbIterator {
         std::mem::replace(&mut self.search.key, buffer)
     }
 
-    /// The entries from the first one on.
+    /// Returns the entries from the first one on.
     pub fn entries(mut self) -> Entries {
         let failed = self.seek_to_first().err();
         Entries {
@@ -313,7 +313,7 @@ impl DbIterator {
         }
     }
 
-    /// The entries from the last one back.
+    /// Returns the entries from the last one back.
     pub fn entries_reverse(mut self) -> Entries {
         let failed = self.seek_to_last().err();
         Entries {
@@ -331,8 +331,8 @@ impl DbIterator {
         self.backward(Path::Seek, |versions, _| seek_last_before(versions, past))
     }
 
-    /// Positions the merge with `place`, then finds the first live key from there on. `place` is
-    /// told whether the merge still stands where the last move left it.
+    /// Positions the merge with `place`, then finds the first live key from there on. The argument
+    /// of `place` says whether the merge still stands where the last move left it.
     fn forward(
         &mut self,
         path: Path,
@@ -403,7 +403,7 @@ impl DbIterator {
         found
     }
 
-    /// In a box: what is seldom there is to take no room where it is not.
+    /// Watches the move if it is drawn. In a box: a watch is seldom there, and else takes no room.
     #[inline(always)]
     fn watch_if_drawn(&self, path: Path) -> Option<Box<Watched>> {
         let watch = || {

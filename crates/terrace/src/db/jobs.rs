@@ -1,12 +1,13 @@
-//! The board of the jobs under way: what is claimed, which slices wait to be built, and which built
-//! ones to be installed.
+//! The board of the jobs under way: their claims, the slices that wait to be built, and the built
+//! slices that wait to be installed.
 //!
-//! A job is put on the board by the worker that chose it and stays there until its last edit is
-//! durable, so that whoever chooses next sees its claim. Slices are handed out in the order of
-//! their keys and installed in that order, by one thread. A slice that fails takes those behind it
-//! with it: the job ends there, and what is left of its inputs, narrowed to it, is decided anew.
+//! The worker that chooses a job puts it on the board. The job stays there until its last edit is
+//! durable, so that the next choice sees its claim. Slices are handed out in the order of their
+//! keys and installed in that order, by one thread. A slice that fails takes those behind it with
+//! it: the job ends there. A policy then decides again about the rest of its inputs, narrowed to
+//! the keys that are left.
 //!
-//! The board is changed after the version is, never before. So whoever looks at the board first and
+//! The board changes after the version, never before. So a thread that looks at the board first and
 //! then at the version sees claims that are too large for a moment and never too small.
 
 mod asked_for;
@@ -53,8 +54,8 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// The next work, if there is some. `choose` is asked what to begin, given what is claimed in
-    /// each keyspace; level 0 goes before the slices of deeper merges that wait to be built.
+    /// Returns the next work, if there is some. `choose` gets the claims of each keyspace and picks
+    /// a job to begin. Level 0 goes before the slices of deeper merges that wait to be built.
     pub(crate) fn next(
         &self,
         choose: impl FnOnce(&[(KeyspaceId, Claim)]) -> Result<Option<(KeyspaceId, Choice)>>,
@@ -85,7 +86,7 @@ impl Jobs {
         }
     }
 
-    /// Everything that is claimed, with what is known of it.
+    /// Returns all claims, with the facts known of each.
     pub(crate) fn under_way(&self) -> Vec<(KeyspaceId, Claimed)> {
         let board = self.board.lock();
         let jobs = board.jobs.iter().map(|job| {
@@ -119,31 +120,32 @@ impl Jobs {
             .collect()
     }
 
-    /// The sub-levels that merges of a keyspace write into.
+    /// Returns the sub-levels that merges of a keyspace write into.
     pub(crate) fn outputs_of(&self, keyspace: KeyspaceId) -> Vec<u64> {
         let board = self.board.lock();
         let jobs = board.jobs.iter().filter(|job| job.keyspace == keyspace);
         jobs.map(|job| job.choice.output.sub_level).collect()
     }
 
-    /// Whether a job is on the board.
+    /// Returns whether a job is on the board.
     pub(crate) fn is_under_way(&self, job: u64) -> bool {
         self.board.lock().job(job).is_some()
     }
 
-    /// Keeps what a job needs free of merges that begin after it. False if that is not free: it is put off, and
-    /// off the board, until others have given back what they take. Alone it goes on slice by slice, as far as it
-    /// comes; and so does a merge of level 0, which writers wait for.
+    /// Keeps the space that a job needs free of merges that begin after it. Returns false if that
+    /// space is not free: the job leaves the board, put off until other jobs have given theirs
+    /// back. A job alone goes on slice by slice, as far as it comes. So does a merge of level 0,
+    /// which writers wait for.
     ///
     /// # Errors
-    /// Those of asking.
+    /// Those of `is_free`.
     pub(crate) fn reserve_space(
         &self,
         job: u64,
         space: Space,
         is_free: impl Fn(u64) -> Result<bool>,
     ) -> Result<bool> {
-        // Nobody waits for the board while the file system is asked.
+        // No thread waits for the board while the file system is asked.
         let mut others_bytes = self.board.lock().reserved_beside(job);
         loop {
             let needed_bytes = others_bytes + space.needed_from(0);
@@ -167,8 +169,8 @@ impl Jobs {
         }
     }
 
-    /// Begins the pick of `choose` beside what is under way. Slices go on waiting. Merges that only wait are
-    /// chosen anew, so their claims are in nobody's way here.
+    /// Begins the pick of `choose` beside the jobs under way. Slices go on waiting. Merges that
+    /// only wait are chosen again, so their claims block nothing here.
     pub(crate) fn begin_beside(
         &self,
         choose: impl FnOnce(&[(KeyspaceId, Claim)]) -> Option<(KeyspaceId, Choice)>,
@@ -182,7 +184,8 @@ impl Jobs {
         }
     }
 
-    /// The job is divided: its slices wait for workers. `ends` is where the tables of its outputs had better end.
+    /// Divides the job: its slices wait for workers. `ends` has the preferred ends of its output
+    /// tables.
     pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>, ends: Arc<[End]>) {
         let mut board = self.board.lock();
         if let Some(job) = board.job(job) {
@@ -192,7 +195,7 @@ impl Jobs {
         }
     }
 
-    /// A slice waits to be installed. Given back if one before it failed meanwhile.
+    /// Queues a built slice for its installation. Returns it if one before it failed meanwhile.
     pub(crate) fn built(&self, built: BuiltSlice) -> Option<BuiltSlice> {
         let mut board = self.board.lock();
         board.release(&built.work);
@@ -206,7 +209,7 @@ impl Jobs {
         }
     }
 
-    /// A slice that nothing is missing before.
+    /// Takes a built slice that misses none before it.
     pub(crate) fn take_installable(&self) -> Option<BuiltSlice> {
         let mut board = self.board.lock();
         if board.closed {
@@ -218,8 +221,8 @@ impl Jobs {
             .find_map(|job| job.built.remove(&job.installed))
     }
 
-    /// The slice is installed. The job, if this was its last one; `count` hears of it before those
-    /// who wait for the job do.
+    /// Notes that a slice is installed. Returns the job if this was its last slice; `count` hears
+    /// of it before the job's waiters do.
     pub(crate) fn installed(
         &self,
         slice: &BuiltSlice,
@@ -241,7 +244,8 @@ impl Jobs {
         ended
     }
 
-    /// Gives up a slice and all behind it, for this reason. What was built of them is to be thrown away.
+    /// Gives up a slice and all behind it, for this reason. The caller throws the returned slices
+    /// away.
     pub(crate) fn give_up(
         &self,
         work: &SliceWork,
@@ -258,8 +262,8 @@ impl Jobs {
         (useless.into_values().collect(), ended)
     }
 
-    /// Gives up all that is under way in a keyspace that has been dropped. What was built of it is
-    /// given to `throw_away`.
+    /// Gives up all that is under way in a keyspace that has been dropped. `throw_away` gets the
+    /// built slices.
     pub(crate) fn forget(&self, keyspace: KeyspaceId, throw_away: impl FnMut(BuiltSlice)) {
         let mut board = self.board.lock();
         let mut useless = Vec::new();
@@ -267,7 +271,7 @@ impl Jobs {
             job.end = job.installed;
             useless.extend(std::mem::take(&mut job.built).into_values());
         }
-        // Those of which a slice is being built leave the board with it.
+        // A job with a slice that is being built leaves the board with that slice.
         board
             .jobs
             .retain(|job| job.keyspace != keyspace || job.building > 0 || job.slices.is_empty());
@@ -275,19 +279,19 @@ impl Jobs {
         useless.into_iter().for_each(throw_away);
     }
 
-    /// A slice is no longer being built, and not built either.
+    /// Notes that a slice is no longer being built, and not built either.
     pub(crate) fn not_built(&self, work: &SliceWork) {
         self.board.lock().release(work);
     }
 
-    /// A job that is done, or given up before it was divided.
+    /// Removes a job that is done, or given up before it was divided.
     pub(crate) fn remove(&self, job: u64) {
         let mut board = self.board.lock();
         board.jobs.retain(|other| other.id != job);
         board.put_off.clear();
     }
 
-    /// How a step ended that waiters want to know of.
+    /// Notes the outcome of a step that waiters want to know of.
     pub(crate) fn ended(&self, step: Result<bool>) {
         self.note(&mut self.board.lock(), step);
     }
@@ -298,7 +302,7 @@ impl Jobs {
         self.changed.notify_all();
     }
 
-    /// Waits until something changes, `wish` having been called: true if work was done, false if
+    /// Calls `wish`, then waits until something changes. Returns true if work was done, false if
     /// none is left.
     ///
     /// # Errors
@@ -316,7 +320,8 @@ impl Jobs {
         board.last.clone().unwrap_or(Ok(false))
     }
 
-    /// Nothing is installed any more, and nobody waits. What was built and not installed.
+    /// Closes the board: nothing is installed any more, and no thread waits. Returns the slices
+    /// that were built and not installed.
     pub(crate) fn close(&self) -> Vec<BuiltSlice> {
         let mut board = self.board.lock();
         board.closed = true;

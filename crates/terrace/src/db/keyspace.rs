@@ -1,5 +1,5 @@
-//! A keyspace: keys of their own, in levels of their own, in the one write buffer. This is the public
-//! handle to it, and what closes the store when the last handle is dropped.
+//! A keyspace: keys of their own, in levels of their own, in the one write buffer. This is the
+//! public handle to it, with the owner that closes the store when the last handle is dropped.
 
 use std::fmt;
 use std::ops::RangeBounds;
@@ -87,7 +87,7 @@ impl Drop for HandleOwner {
 pub struct Keyspace {
     owner: Arc<HandleOwner>,
     id: KeyspaceId,
-    /// The name when this handle was made, to be told once the keyspace is gone.
+    /// The name when this handle was made, to be shown once the keyspace is gone.
     name: Arc<str>,
 }
 
@@ -120,7 +120,7 @@ impl Keyspace {
         self.store().lifecycle.opening
     }
 
-    /// Its number, which no other keyspace of the store ever has.
+    /// Returns its number, which no other keyspace of the store ever has.
     pub fn id(&self) -> KeyspaceId {
         self.id
     }
@@ -133,7 +133,7 @@ impl Keyspace {
         present.unwrap_or_else(|| self.name.to_string())
     }
 
-    /// The value of a key, `None` if there is none.
+    /// Returns the value of a key, `None` if there is none.
     ///
     /// # Errors
     /// Those of reading a table.
@@ -141,7 +141,7 @@ impl Keyspace {
         self.own_store()?.get(self.id, key, &ReadOptions::default())
     }
 
-    /// The value that a key had when the snapshot was taken.
+    /// Returns the value that a key had when the snapshot was taken.
     ///
     /// # Errors
     /// As [`Keyspace::get`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
@@ -150,7 +150,7 @@ impl Keyspace {
         self.get_with(key, &ReadOptions::at(snapshot))
     }
 
-    /// The value of a key, read in a way of one's own.
+    /// Returns the value of a key, read as the options say.
     ///
     /// # Errors
     /// As [`Keyspace::get_at`].
@@ -158,8 +158,9 @@ impl Keyspace {
         self.own_store()?.get(self.id, key, options)
     }
 
-    /// The values of several keys, in the order of the keys, all as of one moment. Cheaper than one
-    /// by one where they have to be read from a device: it works on all of them at a time.
+    /// Returns the values of several keys, in the order of the keys, all as of one moment. Cheaper
+    /// than one by one where they have to be read from a device, which works on all of them at a
+    /// time.
     ///
     /// # Errors
     /// As [`Keyspace::get_at`].
@@ -181,7 +182,7 @@ impl Keyspace {
         self.own_store()?.multi_get(self.id, keys, options)
     }
 
-    /// Whether a key has a value.
+    /// Returns whether a key has a value.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -189,7 +190,7 @@ impl Keyspace {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The first key and its value; `None` if there are no keys.
+    /// Returns the first key and its value; `None` if there are no keys.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -200,7 +201,7 @@ impl Keyspace {
             .transpose()
     }
 
-    /// The last key and its value; `None` if there are no keys.
+    /// Returns the last key and its value; `None` if there are no keys.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -211,7 +212,7 @@ impl Keyspace {
             .transpose()
     }
 
-    /// An iterator, not yet positioned.
+    /// Returns an iterator that is not yet positioned.
     ///
     /// # Errors
     /// [`Error::Closed`](crate::Error::Closed), or
@@ -236,8 +237,8 @@ impl Keyspace {
         self.write_one(Kind::Delete, key, &[])
     }
 
-    /// Removes every key from `from` on, up to `to`, which stays, whatever there is between them: what
-    /// it costs does not depend on it. If the two are equal nothing is removed.
+    /// Removes every key from `from` on, up to `to`, which stays. The cost does not depend on the
+    /// keys between them. If the two are equal nothing is removed.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -285,10 +286,10 @@ impl Keyspace {
     }
 
     /// Sets a key to `new` if its value is `expected`, as if at one moment; `None` stands for no
-    /// value. Whether it was.
+    /// value. Returns whether it set the key.
     ///
-    /// Nothing else is blocked meanwhile: the key is read, and the write is refused and tried anew
-    /// if somebody else wrote the key in between.
+    /// No other write is blocked meanwhile: the key is read, and the write is refused and tried
+    /// again if another writer wrote the key in between.
     ///
     /// # Errors
     /// Those of reading and of [`Db::write`](crate::Db::write).
@@ -315,8 +316,8 @@ impl Keyspace {
         Ok(self.own_store()?.change_key(self.id, key, decide)?.1)
     }
 
-    /// Sets a key to what `update` makes of its value, as if at one moment; `None` stands for no
-    /// value. `update` may be called several times. The value before.
+    /// Sets a key to the result of `update` for its value, as if at one moment; `None` stands for
+    /// no value. `update` may be called several times. Returns the value before.
     ///
     /// # Errors
     /// As [`Keyspace::compare_and_set`].
@@ -344,8 +345,8 @@ impl Keyspace {
         Ok(self.own_store()?.change_key(self.id, key, decide)?.0)
     }
 
-    /// Changes the options of the keyspace. Sizes of levels count at once, and all others for tables written
-    /// from now on.
+    /// Changes the options of the keyspace. Sizes of levels count at once, and all others for
+    /// tables written from now on.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for an option out of its range or
@@ -376,10 +377,10 @@ impl Keyspace {
         Ingestion::new(self)
     }
 
-    /// Flushes, then merges everything that the tables hold in a range of keys into one level, so
-    /// that of each key one version is left and what was deleted takes no space (as far as no
-    /// snapshot sees it). Everything, for `..`. A range that lies in one level already and holds no
-    /// tombstone is left as it is.
+    /// Flushes, then merges all entries of the tables in a range of keys into one level. Each key
+    /// then has one version left and deleted keys take no space (as far as no snapshot sees them).
+    /// The range `..` is everything. A range that lies in one level already and holds no tombstone
+    /// is left as it is.
     ///
     /// # Errors
     /// A merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
@@ -388,8 +389,8 @@ impl Keyspace {
         self.own_store()?.compact_range(self.id, range)
     }
 
-    /// Bytes that a range of keys takes in tables, estimated: compressed, with all versions. What is
-    /// not flushed yet does not count.
+    /// Returns the bytes that a range of keys takes in tables, estimated: compressed, with all
+    /// versions. Writes that are not flushed yet do not count.
     ///
     /// # Errors
     /// Those of reading a table's index.

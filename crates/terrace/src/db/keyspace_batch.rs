@@ -7,7 +7,7 @@ use crate::db::keyspace::Keyspace;
 use crate::write_buffer::batch::WriteBatch;
 
 impl WriteBatch {
-    /// [`WriteBatch::put`] in a keyspace. A batch may hold writes to several.
+    /// Does [`WriteBatch::put`] in a keyspace. A batch may hold writes to several.
     ///
     /// # Errors
     /// As [`WriteBatch::put`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
@@ -18,7 +18,7 @@ impl WriteBatch {
         self.push(Kind::Put, keyspace.id(), key, value)
     }
 
-    /// [`WriteBatch::delete`] in a keyspace.
+    /// Does [`WriteBatch::delete`] in a keyspace.
     ///
     /// # Errors
     /// As [`WriteBatch::put_in`].
@@ -27,7 +27,7 @@ impl WriteBatch {
         self.push(Kind::Delete, keyspace.id(), key, &[])
     }
 
-    /// [`WriteBatch::delete_range`] in a keyspace.
+    /// Does [`WriteBatch::delete_range`] in a keyspace.
     ///
     /// # Errors
     /// As [`WriteBatch::delete_range`] and [`WriteBatch::put_in`].

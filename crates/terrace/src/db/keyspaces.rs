@@ -1,18 +1,18 @@
 //! Making, renaming and dropping keyspaces.
 //!
-//! A keyspace is made by one edit of the manifest, before the first write to it. It is dropped by
-//! one edit, too, made by the leader of the commit queue so that no write lies in between: first
-//! every write so far is made to survive what the edit survives, because a power cut must not leave
-//! the drop without the writes before it; then the edit takes the keyspace and its tables out. Its
+//! One edit of the manifest makes a keyspace, before the first write to it. One edit drops it, too;
+//! the leader of the commit queue makes that one, so that no write lies in between. First the
+//! leader makes every write so far as durable as the edit, because a power cut must not leave the
+//! drop without the writes before it. Then the edit takes the keyspace and its tables out. Its
 //! records in arenas stay where they are until the arena is flushed, which leaves them out. A
 //! keyspace's number is never used again, so nothing that still carries it can come back.
 //!
-//! A new name is one edit of the leader's, too, and every write before it is made to survive first:
-//! a program loads a keyspace and then gives it the name that others look for. Tables, frames,
+//! A new name is one edit of the leader's, too, and every write before it is made as durable first.
+//! For a program loads a keyspace and then gives it the name that others look for. Tables, frames,
 //! handles and batches carry the number, so nothing else changes.
 //!
 //! Merges and flushes that meet a dropped keyspace in the middle of their work find its levels gone
-//! when they install: what they wrote for it is thrown away.
+//! when they install: their outputs for it are thrown away.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{Error, KeyspaceId, Result};
 pub const MAX_KEYSPACE_NAME_BYTES: usize = 255;
 
 impl Store {
-    /// The keyspace with a name.
+    /// Returns the keyspace with a name.
     pub(crate) fn keyspace_named(&self, name: &str) -> Result<KeyspaceId> {
         self.lifecycle.check_open()?;
         let found = self
@@ -131,19 +131,19 @@ impl Store {
         Ok(())
     }
 
-    /// The form of a keyspace's tables and levels.
+    /// Returns the form of a keyspace's tables and levels.
     pub(crate) fn form_of<'a>(&'a self, levels: &'a KeyspaceLevels) -> &'a KeyspaceOptions {
         levels.options.as_deref().unwrap_or(&self.default_form)
     }
 }
 
 impl Reads {
-    /// Whether a keyspace has been dropped.
+    /// Returns whether a keyspace has been dropped.
     pub(crate) fn is_dropped(&self, id: KeyspaceId) -> bool {
         self.view.load().version.keyspace(id).is_none()
     }
 
-    /// Every keyspace, in the order of their numbers.
+    /// Returns every keyspace, in the order of their numbers.
     pub(crate) fn keyspaces(&self) -> Vec<(KeyspaceId, String)> {
         let version = &self.view.load().version;
         let keyspaces = version.keyspaces.values();
@@ -181,10 +181,10 @@ pub(crate) fn no_keyspace(name: &str) -> Error {
     }
 }
 
-/// The levels of a keyspace that a handle or a batch names by number.
+/// Returns the levels of a keyspace that a handle or a batch names by number.
 ///
 /// # Errors
-/// [`Error::NoKeyspace`] if it has been dropped: what MemTables may still hold of it went with it.
+/// [`Error::NoKeyspace`] if it has been dropped: its records in MemTables went with it.
 pub(crate) fn live(version: &Version, id: KeyspaceId) -> Result<&Arc<KeyspaceLevels>> {
     version.keyspace(id).ok_or_else(|| Error::NoKeyspace {
         name: format!("number {id}"),

@@ -1,9 +1,10 @@
-//! How long operations took, in histograms of bounded size.
+//! Durations of operations, in histograms of bounded size.
 //!
 //! A get takes about a microsecond, so reading the clock twice and recording each would be felt.
 //! Gets and writes are therefore sampled: a few of each thread, drawn at random
-//! ([`draw`](fn@terrace_lsm::time_profile::draw)). What is rare, long and done in the background is recorded each
-//! time. Nobody ever waits for a histogram: a sample that finds it in use is dropped.
+//! ([`draw`](fn@terrace_lsm::time_profile::draw)). Rare, long operations in the background are
+//! recorded each time. No thread ever waits for a histogram: a sample that finds it in use is
+//! dropped.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use terrace_lsm::serial;
 use terrace_lsm::sync::Instant;
 use terrace_lsm::time_profile::TIMED_ONE_IN;
 
-/// What takes longer is recorded as this.
+/// Longest time that is recorded; a longer one is recorded as this.
 const LONGEST_NANOSECONDS: u64 = 100_000_000_000;
 /// Two digits are kept, so a figure is at most 1 % off, and a histogram takes 31 KiB.
 const DIGITS: u8 = 2;
@@ -87,14 +88,15 @@ impl Latency {
     }
 }
 
-/// How long operations took since the store was opened.
+/// Durations of operations since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct LatencyStatistics {
     /// Reads of one key.
     pub get: Distribution,
-    /// Batches, from the call to the acknowledgement; what a writer was held back is in it.
+    /// Batches, from the call to the acknowledgement; the time that a writer was held back is in
+    /// it.
     pub write: Distribution,
     /// Persisting writes in arenas because a write asked for it.
     pub sync: Distribution,
@@ -104,14 +106,14 @@ pub struct LatencyStatistics {
     pub slice: Distribution,
 }
 
-/// How long one kind of operation took: quantiles of what was timed, each at most 1 % too long.
+/// Durations of one kind of operation: quantiles of the timed ones, each at most 1 % too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Distribution {
-    /// Of so many operations one was timed, on average.
+    /// Number of operations of which one was timed, on average.
     pub one_in: u32,
-    /// How many were timed.
+    /// Number of operations that were timed.
     pub count: u64,
     /// The time that these took together.
     #[serde(rename = "sum_seconds", with = "serial::seconds")]

@@ -11,7 +11,7 @@ use crate::db::Store;
 use crate::db::owners::Writes;
 use crate::{Error, Result};
 
-/// The manifest and what it says.
+/// The manifest and its state.
 pub(crate) struct Ledger {
     /// `None` if the store is read-only.
     pub(crate) manifest: Option<Manifest>,

@@ -1,22 +1,24 @@
-//! When scans have paid for a merge of level 0.
+//! The payments of scans for a merge of level 0.
 //!
-//! Every sub-level of level 0 costs a scan a probe, whatever it looks for: filters do not help. Level 0
-//! collects several, since a merge of more of them writes less for each; a store that was loaded and is
-//! now scanned would stay so for good. So a scan pays, for each sub-level of level 0 that it has to
-//! ask, what a merge could have read and written in that time. Once all of them have paid for the whole
-//! merge it is due, however few sub-levels there are; unless level 0 is a small part of what it would
-//! write (`compaction/policy/leveled/level0.rs`). That is the rule of whoever rents and might buy:
-//! looking back, a merge of all of level 0 never cost more than twice the best. LevelDB lets seeks pay for single tables alike.
+//! Every sub-level of level 0 costs a scan a probe, whatever it looks for: filters do not help.
+//! Level 0 collects several, since a merge of more of them writes less for each. A store that was
+//! loaded and is now scanned would stay so for good. So a scan pays, for each sub-level of level 0
+//! that it has to ask, the bytes that a merge could have read and written in that time. A merge is
+//! due once scans have paid for all of it, however few sub-levels there are. The exception is a
+//! level 0 that is a small part of the merge's output (`compaction/policy/leveled/level0.rs`).
+//! Scans pay by the rule of a tenant who might buy: looking back, a merge of all of level 0 never
+//! cost more than twice the best. LevelDB lets seeks pay for single tables alike.
 //!
-//! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond. Nor is anything paid
-//! where the policy is another than the leveled one: scans ask several sub-levels of every level there.
+//! Gets pay nothing: a filter answers for a sub-level in a tenth of a microsecond. Scans pay
+//! nothing under policies other than the leveled one: they ask several sub-levels of every level
+//! there.
 //!
-//! Only present sub-levels are paid for: what an old iterator asks no merge can spare it. What was paid
-//! is spent when a merge is chosen, and again with each slice of it that is installed, since scans go
-//! on paying for what is on its way down.
+//! Scans pay only for present sub-levels: no merge can spare an old iterator its own. The payments
+//! are spent when a merge is chosen. They are spent again with each slice of it that is installed,
+//! since scans go on paying for sub-levels on their way down.
 //!
-//! Keyspaces that share a place share what is paid and spent: then a merge may come before its scans
-//! have paid for all of it, or after.
+//! Keyspaces that share a place share their payments: then a merge may come before its scans have
+//! paid for all of it, or after.
 
 use std::array;
 use std::sync::Arc;
@@ -32,15 +34,15 @@ use crate::db::Store;
 use crate::db::view::View;
 
 const PLACES: usize = 16;
-/// What a merge reads and writes while a scan probes a sub-level in memory, some 10 us with all that
-/// it costs each row; and while a device answers.
+/// Bytes that a merge reads and writes while a scan probes a sub-level in memory, some 10 us with
+/// all that it costs each row; and while a device answers.
 const PROBE_BYTES: u64 = 4 << 10;
 const DIRECT_PROBE_BYTES: u64 = 16 << 10;
-/// Paid between two looks at what the merge takes, which asks every table; and the least that a merge
-/// is worth.
+/// Bytes paid between two looks at the cost of the merge, which asks every table; and the least
+/// price of a merge.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// What scans have paid since level 0 was merged last.
+/// The payments of scans since level 0 was merged last.
 pub(crate) struct Level0Probes {
     probe_bytes: u64,
     paid_bytes: [AtomicU64; PLACES],
@@ -64,7 +66,7 @@ impl Level0Probes {
         self.paid_bytes.get(place).unwrap_or(first)
     }
 
-    /// A scan was positioned. Whether it is time to look if a merge is due.
+    /// Counts a scan that was positioned. Returns whether it is time to look if a merge is due.
     fn pay(&self, levels: &KeyspaceLevels) -> bool {
         let level0 = levels.levels.first();
         let sub_levels = level0.map_or(0, |level| level.sub_levels.len());
@@ -75,8 +77,8 @@ impl Level0Probes {
         before_bytes / LOOK_BYTES != (before_bytes + pays_bytes) / LOOK_BYTES
     }
 
-    /// Whether what was paid buys a merge now. Where there is none to be had, nothing is put by for later
-    /// ones.
+    /// Returns whether the payments buy a merge now. Where there is none to be had, nothing is put
+    /// by for later ones.
     fn buys(&self, levels: &KeyspaceLevels, shape: Shape) -> bool {
         let merge_bytes = scans_merge_bytes(levels, shape);
         if merge_bytes.is_none() {
@@ -85,7 +87,7 @@ impl Level0Probes {
         merge_bytes.is_some_and(|bytes| self.covers(levels.id, bytes))
     }
 
-    /// Whether scans have paid for all that a merge of level 0 for their sake reads.
+    /// Returns whether scans have paid for all that a merge of level 0 for their sake reads.
     pub(crate) fn have_paid(&self, levels: &KeyspaceLevels, shape: Shape) -> bool {
         // Most have paid nothing, and are not to have their tables looked at.
         self.covers(levels.id, 0)
@@ -96,15 +98,15 @@ impl Level0Probes {
         self.paid(keyspace).load(Ordering::Relaxed) >= merge_bytes.max(LOOK_BYTES)
     }
 
-    /// Level 0, or a part of it, goes down.
+    /// Spends the payments: level 0, or a part of it, goes down.
     pub(crate) fn spend(&self, keyspace: KeyspaceId) {
         self.paid(keyspace).store(0, Ordering::Relaxed);
     }
 }
 
 impl Store {
-    /// After a scan was positioned in a view. Whether level 0 is to be merged; the caller has the worker
-    /// look at it once nothing of the scan's is in its way.
+    /// Counts a scan that was positioned in a view. Returns whether level 0 is to be merged; the
+    /// caller has the worker look at it once the scan holds nothing in its way.
     pub(crate) fn pays_for_merge(&self, keyspace: KeyspaceId, view: &View) -> bool {
         let Some(levels) = view.version.keyspaces.get(&keyspace) else {
             return false;

@@ -3,8 +3,8 @@
 //! A thread that holds a lock waits only for locks of later places. So two threads never wait for each
 //! other. A debug build asserts it at each lock; a release build holds nothing but the lock.
 //!
-//! Places are those of a thread, whatever the store. So a debug build also refuses a `Storage` of the caller's
-//! that writes into another store while this one holds a place.
+//! Places are those of a thread, for all stores together. So a debug build also refuses a `Storage`
+//! of the caller's that writes into another store while this one holds a place.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

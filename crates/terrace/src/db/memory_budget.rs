@@ -42,8 +42,9 @@ impl MemoryBudget {
         cache
     }
 
-    /// Divides the budget again, since a consumer's request has changed. Calls `lend` with
-    /// the bytes of all other consumers. It does so under the lock, so the latest division takes effect last.
+    /// Divides the budget again, since a consumer's request has changed. Calls `lend` with the
+    /// bytes of all other consumers. It does so under the lock, so the latest division takes effect
+    /// last.
     pub(crate) fn settle<T>(&self, request: Request, lend: impl FnOnce(u64) -> T) -> (Share, T) {
         let mut requests = self.requests.lock();
         replace(&mut requests, request);

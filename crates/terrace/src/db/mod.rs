@@ -1,7 +1,7 @@
-//! The store: what is open, and the public handle to it.
+//! The store: the state of an open one, and the public handle to it.
 //!
 //! `write` and `read` are the two paths, each readable top to bottom; `flush` and `compact` move
-//! what was written downwards; `open` brings it all back. This file holds what they share.
+//! writes downwards; `open` brings it all back. This file holds the parts that they share.
 
 mod arena_loan;
 mod arena_ranges;
@@ -168,9 +168,9 @@ impl Store {
         poison.clone()
     }
 
-    /// Tells subscribers of the poison, once. Not while somebody has the ledger, who may be this very
-    /// thread: a subscriber is a caller's code and may ask for statistics, which need it. So everybody
-    /// who meets the poison comes here again, the close at the latest.
+    /// Tells subscribers of the poison, once. Not while a thread has the ledger, perhaps this very
+    /// one: a subscriber is a caller's code and may ask for statistics, which need it. So every
+    /// thread that meets the poison comes here again, the close at the latest.
     #[cold]
     fn tell_of_poison(&self) {
         let is_free = self.lifecycle.untold_poison.load(Ordering::Acquire)
@@ -196,7 +196,7 @@ impl Store {
         done
     }
 
-    /// Replaces what readers see.
+    /// Replaces the view of readers.
     pub(crate) fn change_view(&self, change: impl FnOnce(&mut View)) {
         self.reads.view.change(|view| {
             let before = Arc::clone(&view.version);

@@ -1,5 +1,5 @@
-//! Many keys at once: at one number, in key order, so that keys of one block find it at hand, and
-//! with the device at work on all blocks while the first ones are awaited.
+//! Many keys at once, at one number. They go in key order, so that keys of one block find it at
+//! hand. The device works on all blocks while the first ones are awaited.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::db::view::View;
 use crate::{KeyspaceId, Result};
 
 impl Store {
-    /// The values of keys, in the order of the keys given, all as of one moment.
+    /// Returns the values of keys, in the order of the keys given, all as of one moment.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: KeyspaceId,
@@ -24,7 +24,7 @@ impl Store {
         if let Some(snapshot) = &options.snapshot {
             self.reads.check_snapshot(snapshot)?;
         }
-        // Registered before the view is loaded: what it sees is in every later view.
+        // Registered before the view is loaded: every later view has all that it sees.
         let snapshot = options.snapshot.clone().unwrap_or_else(|| self.snapshot());
         let point = snapshot.read_point();
         let mut values: Vec<Option<Value>> = keys.iter().map(|_| None).collect();
@@ -40,7 +40,7 @@ impl Store {
         let view = self.reads.view.load();
         if pending.len() > 1 && !options.verify {
             let lookups = pending.iter().map(|(lookup, _)| lookup);
-            // A hint: what cannot be read shows where it is needed.
+            // A hint: a read that fails shows its error where the block is needed.
             let _ = self.files.start_reads(&view, lookups, options.of_tables());
         }
         for (lookup, value) in pending {

@@ -43,7 +43,8 @@ use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
 
 impl Store {
-    /// `clock` is for the wait for a lock, the limit on background writes and the ages of tombstones.
+    /// Opens a store. `clock` is for the wait for a lock, the limit on background writes and the
+    /// ages of tombstones.
     pub(crate) fn open(path: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Arc<Store>> {
         // The threads that share the work of an opening have no other answer to a panic either.
         catch("open", || {
@@ -208,7 +209,7 @@ impl Store {
             self.writes.hash_seed,
         ));
         let view = self.reads.view.load();
-        // Writes in arenas that nothing can persist were promised to nobody.
+        // The store promised no writes in arenas that nothing can persist.
         let persisted = match view.memtables.is_empty() || self.check_can_persist().is_ok() {
             true => self.reads.visible(),
             false => view.flushed_sequence,
@@ -222,7 +223,7 @@ impl Store {
 }
 
 impl Files {
-    /// Says how much space an opening needs, where its error is that there is none.
+    /// Adds the space that an opening needs to an error that there is none.
     pub(crate) fn name_need(&self, error: Error, needed_bytes: u64) -> Error {
         if !error.is_no_space() {
             return error;
@@ -375,7 +376,7 @@ fn new_region(
     Ok(region)
 }
 
-/// Loads the recovered writes, the youngest first, for the readers of a store that nobody writes.
+/// Loads the recovered writes, the youngest first, for the readers of a store without a writer.
 fn readable(recovered: &RecoveredWrites, state: &ManifestState) -> Result<Vec<Arc<MemTable>>> {
     let loaded = recovered.load();
     let mut memtables = loaded.map_err(|error| error.with_loss(state.loss()))?;
@@ -383,7 +384,7 @@ fn readable(recovered: &RecoveredWrites, state: &ManifestState) -> Result<Vec<Ar
     Ok(memtables)
 }
 
-/// The most that the read buffer takes.
+/// Returns the maximum bytes of the read buffer.
 fn read_buffer_bytes(options: &Options) -> u64 {
     options.cache_bytes / 100 * u64::from(options.read_buffer.share_percent)
 }

@@ -67,7 +67,7 @@ pub(crate) struct Writes {
     pub(crate) backlog: Backlog,
     /// Every write up to this number survives a power cut.
     pub(crate) persisted: AtomicU64,
-    /// Persistence was asked for once: sealed arenas are persisted before they are needed.
+    /// Whether persistence was asked for once: sealed arenas are persisted before they are needed.
     pub(crate) persist_on_seal: AtomicBool,
     /// The number of the youngest range in an arena for which a table was removed, or was to be.
     pub(crate) removed_for: AtomicU64,
@@ -159,7 +159,7 @@ pub(crate) struct Lifecycle {
     pub(crate) persist_timer: Timer,
     pub(crate) tombstone_timer: Timer,
     pub(crate) poison: OnceLock<Error>,
-    /// Subscribers are to be told of the poison.
+    /// Whether subscribers still have to hear of the poison.
     pub(crate) untold_poison: AtomicBool,
     pub(crate) closed: AtomicBool,
     /// Tells running compactions to give up.
@@ -170,7 +170,7 @@ pub(crate) struct Lifecycle {
     /// Answers questions about the store, if the opening was given one.
     pub(crate) attendant: Mutex<Option<Box<dyn Attendant>>>,
     pub(crate) ownership: Ownership,
-    /// A reader's on the manifest, and that on the region directory; held until the store is dropped,
-    /// or closed.
+    /// A reader's lock on the manifest, and the lock on the region directory; held until the store
+    /// is dropped, or closed.
     pub(crate) locks: Mutex<Vec<Box<dyn Lock>>>,
 }

@@ -82,9 +82,9 @@ impl Ownership {
         *self.lock.lock() = None;
     }
 
-    /// Checks that the directory is still there and that its `LOCK` is the one held. If it was removed
-    /// or replaced, the file that is there now is locked: nobody else owns the store, since its
-    /// manifest is locked, too.
+    /// Checks that the directory is still there and that its `LOCK` is the one held. If it was
+    /// removed or replaced, the file that is there now is locked: no other process owns the store,
+    /// since its manifest is locked, too.
     ///
     /// # Errors
     /// [`Error::OwnershipLost`] if the directory was removed, or another process holds `LOCK`.
@@ -156,7 +156,7 @@ pub(crate) fn busy(directory: &dyn Directory) -> Error {
     }
 }
 
-/// Returns where the owner of a directory may be asked, if it has a socket.
+/// Returns the socket of the owner of a directory, if it has one.
 fn socket(directory: &dyn Directory) -> Option<PathBuf> {
     let entries = directory.list().ok()?;
     let has_socket = entries.iter().any(|entry| entry.name == SOCKET);

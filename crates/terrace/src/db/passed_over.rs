@@ -40,7 +40,7 @@ pub(crate) struct PassedKeys {
     pub(crate) in_tables: u32,
 }
 
-/// Work that iterators have paid for, and nobody has begun yet.
+/// Work that iterators have paid for and that has not begun yet.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Due {
     pub(crate) flush: bool,
@@ -60,7 +60,7 @@ pub(crate) struct PassedOver {
     merges: Mutex<Merges>,
 }
 
-/// Paid for a flush of the active arena.
+/// Payments for a flush of the active arena.
 #[derive(Default)]
 struct Paid {
     bytes: u64,
@@ -80,9 +80,9 @@ struct Merges {
 /// Seconds of a keyspace.
 #[derive(Clone, Copy, Default)]
 struct Pace {
-    /// Of the last merge that was bought.
+    /// Second of the last merge that was bought.
     bought: Option<u64>,
-    /// When merges were told last that one is due.
+    /// Second in which merges last heard that one is due.
     told: Option<u64>,
 }
 
@@ -115,8 +115,8 @@ impl PassedOver {
         (paid.bytes, paid.bought) = (0, Some(now_seconds));
     }
 
-    /// Returns whether merges are to be told that one is due. All tables with tombstones around the keys
-    /// pay alike.
+    /// Returns whether merges are to hear that one is due. All tables with tombstones around the
+    /// keys pay alike.
     fn pays_for_merges(
         &self,
         levels: &KeyspaceLevels,
@@ -178,7 +178,7 @@ impl PassedOver {
         paid_for
     }
 
-    /// A merge has begun.
+    /// Notes that a merge has begun.
     pub(crate) fn spend(&self, keyspace: KeyspaceId, choice: &Choice, now_seconds: u64) {
         if let Reason::PassedOver { .. } = choice.reason {
             let mut merges = self.merges.lock();
@@ -195,7 +195,8 @@ impl Merges {
         self.by_keyspace.get(&keyspace).copied().unwrap_or_default()
     }
 
-    /// Whether a table's merge is paid for. Level 0 goes down as one, so all its tables pay together.
+    /// Returns whether a table's merge is paid for. Level 0 goes down as one, so all its tables pay
+    /// together.
     fn covers(&self, levels: &KeyspaceLevels, place: Place, table: &Arc<Table>) -> bool {
         let paid = |table: &Table| self.paid_bytes.get(&table.number).copied().unwrap_or(0);
         let paid_bytes = match place.level {
@@ -210,7 +211,7 @@ impl Merges {
     }
 }
 
-/// Whether a second has passed. Clocks may go back.
+/// Returns whether a second has passed. Clocks may go back.
 fn is_over(last: Option<u64>, now_seconds: u64) -> bool {
     last.is_none_or(|then| now_seconds.abs_diff(then) > 1)
 }
@@ -255,7 +256,7 @@ impl Store {
     #[cold]
     pub(crate) fn begin_paid_work(&self, due: Due) {
         if due.flush {
-            // A failure poisons the store, and writers are told of it.
+            // A failure poisons the store, and writers see it.
             let _ = self.as_leader_if_idle(|writer| self.seal_for_iterators(writer));
         }
         if due.merge && self.lifecycle.check_process().is_ok() {
@@ -263,7 +264,8 @@ impl Store {
         }
     }
 
-    /// Seals the active arena, unless that would take waiting. Then the next iterator that pays tries again.
+    /// Seals the active arena, unless that would take waiting. Then the next iterator that pays
+    /// tries again.
     fn seal_for_iterators(&self, writer: &mut Writer) -> Result<()> {
         let now_seconds = self.lifecycle.clock.unix_seconds();
         let is_paid = self

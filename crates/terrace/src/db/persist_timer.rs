@@ -1,4 +1,5 @@
-//! What is done at intervals: persisting what was written, if the owner chose one, and looking at tombstones.
+//! Steps at intervals: persisting the writes, if the owner chose an interval, and looking at
+//! tombstones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 /// The least time from one step to the next where the bell asks for it.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The thread that does it, if there is to be one.
+/// The thread of a step, if there is to be one.
 pub(crate) struct Timer {
     name: &'static str,
     step: fn(&Store),
@@ -39,7 +40,7 @@ impl Timer {
         Timer { bell, ..self }
     }
 
-    /// `of` finds the timer in the store.
+    /// Starts the thread. `of` finds the timer in the store.
     pub(crate) fn start(
         store: &Arc<Store>,
         of: fn(&Store) -> &Timer,
@@ -82,7 +83,8 @@ impl Timer {
 }
 
 impl Store {
-    /// A failure poisons the store, and so is seen by the next writer.
+    /// Persists writes, if some are behind. A failure poisons the store, so the next writer sees
+    /// it.
     pub(crate) fn persist_if_behind(&self) {
         if self.reads.visible() > self.writes.persisted() {
             let _ = self.write(WriteBatch::new(), WriteOptions::with_sync(true));

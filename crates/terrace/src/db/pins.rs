@@ -23,13 +23,13 @@ impl Pins {
         }
     }
 
-    /// The MemTable is in tables now; whoever still holds it pins it.
+    /// Counts a MemTable that is in tables now; readers that still hold it pin it.
     pub(crate) fn flushed(&self, table: &Arc<MemTable>) {
         self.flushed.lock().push(Arc::downgrade(table));
         self.pinned();
     }
 
-    /// Whether readers may pin more. Cheap while they may.
+    /// Returns whether readers may pin more. Cheap while they may.
     pub(crate) fn within_budget(&self) -> bool {
         !self.over_budget.load(Ordering::Relaxed) || {
             self.pinned();
@@ -37,7 +37,7 @@ impl Pins {
         }
     }
 
-    /// The number of arenas held, and their bytes with their indexes.
+    /// Returns the number of arenas held, and their bytes with their indexes.
     pub(crate) fn pinned(&self) -> (usize, u64) {
         let mut flushed = self.flushed.lock();
         flushed.retain(|table| table.strong_count() > 0);

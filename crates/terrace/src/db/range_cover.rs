@@ -1,9 +1,10 @@
-//! Which deleted ranges an iterator has to mind, and how far each reaches.
+//! The deleted ranges that an iterator has to mind, and the reach of each.
 //!
-//! Layers (`sources.rs`) go from the youngest to the oldest, and whatever an older one holds of a key is older than all that a younger
-//! one holds of it. So the youngest layer with a visible tombstone over a key decides: everything in
-//! the layers below it is hidden as far as that tombstone reaches, and they can be sought past it;
-//! in the layer itself the sequence numbers decide; above it nothing is hidden.
+//! Layers (`sources.rs`) go from the youngest to the oldest. All versions of a key in an older
+//! layer are older than those in a younger one. So the youngest layer with a visible tombstone over
+//! a key decides. Everything in the layers below it is hidden as far as that tombstone reaches, and
+//! they can be sought past it. In the layer itself the sequence numbers decide; above it nothing is
+//! hidden.
 //!
 //! The last answer is kept with the keys for which it holds: between two edges of any range it is
 //! the same. A store without range tombstones has no layers here, and the answer is one comparison.
@@ -55,7 +56,7 @@ pub(crate) struct RangeCover {
     last: Option<Answer>,
 }
 
-/// What was answered for a key, and from which key up to which it holds.
+/// The answer for a key, and the keys for which it holds.
 struct Answer {
     within: Within,
     cover: Option<Cover>,
@@ -74,7 +75,7 @@ impl Within {
             && self.to.as_deref().is_none_or(|to| key < to)
     }
 
-    /// Narrows the keys to what both limits allow.
+    /// Narrows the keys to those that both limits allow.
     fn narrow(&mut self, from: Option<&[u8]>, to: Option<&[u8]>) {
         if from > self.from.as_deref() {
             self.from = from.map(<[u8]>::to_vec);
@@ -135,7 +136,7 @@ impl RangeCover {
         }
     }
 
-    /// The tombstone that decides for `key` at `snapshot`, which is the same in all calls.
+    /// Returns the tombstone that decides for `key` at `snapshot`, which is the same in all calls.
     ///
     /// # Errors
     /// Those of opening a table.
@@ -179,7 +180,7 @@ impl RangeCover {
 }
 
 impl RangesAt {
-    /// The layer's newest tombstone over a key. `within` is narrowed to the keys for which that
+    /// Returns the layer's newest tombstone over a key. Narrows `within` to the keys for which that
     /// holds.
     fn cover(
         &mut self,
@@ -276,8 +277,8 @@ fn reach_together(
     cover
 }
 
-/// The table of a sub-level that holds range tombstones and may hold `key`, with its position.
-/// Where there is none, `within` is narrowed to the gap around the key.
+/// Returns the table of a sub-level that holds range tombstones and may hold `key`, with its
+/// position. Where there is none, it narrows `within` to the gap around the key.
 fn table_near<'a>(
     sub_level: &'a SubLevel,
     key: &[u8],

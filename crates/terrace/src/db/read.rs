@@ -30,7 +30,7 @@ use crate::{Error, KeyspaceId, Result, SequenceNumber};
 /// Values up to this size are copied out of an arena: cheaper than sharing it.
 const COPIED_VALUE_BYTES: u32 = 4 << 10;
 
-/// How a key is read.
+/// Options of a read.
 ///
 /// ```
 /// # let directory = tempfile::tempdir().unwrap();
@@ -47,9 +47,9 @@ pub struct ReadOptions {
     pub snapshot: Option<Snapshot>,
     /// Keep what has to be read from a table in memory. Default: true.
     pub fill_cache: bool,
-    /// Read tables' blocks from their files and check them anew, although they are in memory, to
-    /// learn of damage that came after they were read. Default: false. (A block is checked
-    /// whenever it is read from its file; this is about those that would not be.)
+    /// Read tables' blocks from their files and check them again, although they are in memory, to
+    /// learn of damage that came after they were read. Default: false. (A block that is read from
+    /// its file is always checked; this option is about the others.)
     pub verify: bool,
 }
 
@@ -77,19 +77,19 @@ impl ReadOptions {
     }
 }
 
-/// What a read looks for.
+/// The key that a read looks for.
 pub(crate) struct Lookup<'a> {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) key: &'a [u8],
     /// One hash serves the read buffer, the indexes of MemTables and the filters of tables.
     pub(crate) hash: u64,
-    /// The reader's snapshot; or a number that was visible before the view was loaded. What changed
-    /// the store up to it without writing records (an ingest, say) is in that view.
+    /// The reader's snapshot; or a number that was visible before the view was loaded. That view
+    /// has all changes up to it that wrote no records (an ingest, say).
     pub(crate) began_at: SequenceNumber,
 }
 
 impl Store {
-    /// The value of a key as of `options.snapshot`, or now. A few of these are timed, and a few
+    /// Returns the value of a key as of `options.snapshot`, or now. A few gets are timed, and a few
     /// watched.
     pub(crate) fn get(
         &self,
@@ -132,7 +132,7 @@ impl Store {
         found
     }
 
-    /// `asked` counts the tables whose filters were asked.
+    /// Finds the value of a key. `asked` counts the tables whose filters were asked.
     fn find(
         &self,
         keyspace: KeyspaceId,
@@ -158,7 +158,7 @@ impl Store {
         self.get_in(&view, &lookup, point, options, asked)
     }
 
-    /// What a read looks for. To be made before the view is loaded.
+    /// Returns the lookup of a key. To be made before the view is loaded.
     pub(crate) fn lookup<'a>(
         &self,
         keyspace: KeyspaceId,
@@ -287,7 +287,7 @@ impl Files {
 }
 
 impl Files {
-    /// The table in which a lookup ends, for messages.
+    /// Returns the table in which a lookup ends, for messages.
     #[cold]
     fn file_with(
         &self,
@@ -354,8 +354,8 @@ impl Files {
     }
 }
 
-/// The number of a table's newest range tombstone over a key. The key lies within the table's
-/// bounds, outside of which its tombstones do not count.
+/// Returns the number of a table's newest range tombstone over a key. The key lies within the
+/// table's bounds, outside of which its tombstones do not count.
 #[cold]
 fn newest_range(
     table: &TableReader,
@@ -367,7 +367,7 @@ fn newest_range(
     newest.map(|newest| newest.sequence)
 }
 
-/// The newest version of a key that one table has for a reader.
+/// Returns the newest version of a key that one table has for a reader.
 fn get_in_table(
     table: &Table,
     open: &TableReader,

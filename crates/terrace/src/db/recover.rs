@@ -1,4 +1,4 @@
-//! From what a crash left in the arenas to MemTables.
+//! From the arenas that a crash left to MemTables.
 //!
 //! The decision is `write_buffer::recovery`'s; this file gathers its facts and carries it out. It
 //! writes nothing, so that a read-only open is the same as an owner's up to here.
@@ -27,11 +27,11 @@ use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber, parallel};
 
-/// What the opening of a store found.
+/// Findings of an opening of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// The store had been closed in order.
+    /// Whether the store had been closed in order.
     pub clean_close: bool,
     /// Arenas that held writes not yet in tables.
     pub arenas: usize,
@@ -39,19 +39,18 @@ pub struct Recovery {
     pub frames: usize,
     /// Writes taken from them.
     pub writes: u64,
-    /// Writes that were readable but dropped, first and last number: the torn tail of a power cut,
-    /// none of them ever promised to survive it.
+    /// First and last number of writes that were readable but dropped: the torn tail of a power
+    /// cut, none of them ever promised to survive it.
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
-    /// Behind the last write taken lies the beginning of a frame that is not whole: a write that
-    /// was under way at the crash, and that nobody was told had succeeded, or damage to the last
-    /// write.
+    /// Whether the beginning of a frame that is not whole lies behind the last write taken. It is a
+    /// write that was under way at the crash and never acknowledged, or damage to the last write.
     pub torn_tail: bool,
-    /// The end of the manifest, which was no whole edit and was dropped.
+    /// End of the manifest, which was no whole edit and was dropped.
     pub manifest_tail: Option<ManifestTail>,
     /// Names of whole tables that no edit lists and no arena has the writes of: files that a dropped
     /// end of the manifest may have listed. An owner keeps them with `.unlisted` behind their names.
     pub unlisted_tables: Vec<String>,
-    /// Writes were missing with their region, and this opening went on without them.
+    /// Loss of the writes that were missing with their region, without which this opening went on.
     pub region_loss: Option<RegionLoss>,
     /// Arenas in the directory that are another store's, or of a newer release. They prove nothing
     /// about this store: it leaves them alone. Move them away, or run repair.
@@ -140,7 +139,7 @@ impl TakenArena {
 }
 
 impl RecoveredWrites {
-    /// Nothing was in arenas.
+    /// Returns the recovery of a store without writes in arenas.
     pub(crate) fn none(last_sequence: SequenceNumber) -> Self {
         RecoveredWrites {
             arenas: Vec::new(),
@@ -163,8 +162,8 @@ impl RecoveredWrites {
         self.arenas.iter().map(load).collect()
     }
 
-    /// What was in arenas is gone, and the caller goes on without. Numbers that were promised are
-    /// not given again.
+    /// Returns the recovery of a store whose arenas are gone: the caller goes on without. Numbers
+    /// that were promised are not given again.
     pub fn lost(state: &ManifestState) -> Self {
         RecoveredWrites::none(state.flushed_sequence).without_the_rest(state)
     }
@@ -193,7 +192,7 @@ impl RecoveredWrites {
         loss.map_or(self.last_sequence, |loss| loss.kept)
     }
 
-    /// Nothing behind the last write taken is left.
+    /// Notes that nothing behind the last write taken is left.
     fn without_the_rest(mut self, state: &ManifestState) -> Self {
         let loss = state.loss_after(self.last_sequence);
         self.last_sequence = loss.promised;
@@ -217,7 +216,7 @@ fn without_arena(state: &ManifestState, detail: impl Into<String>) -> Error {
     Error::corruption(&state.read_from.0, state.read_from.1, detail)
 }
 
-/// Reads the live arenas and takes what is to be taken.
+/// Reads the live arenas and takes the frames that the decision names.
 ///
 /// # Errors
 /// [`Error::RegionLost`] if an arena is missing and that is not accepted, [`Error::Corruption`] if
@@ -230,7 +229,7 @@ pub fn recover(
     let (arenas, is_rest_lost) = read_arenas(region, state, options)?;
     check_keyspaces(&arenas, state)?;
     let facts: Vec<ArenaFacts> = arenas.iter().map(|arena| facts_of(&arena.found)).collect();
-    // What was promised may be in the arenas that are accepted as lost.
+    // Promised writes may be in the arenas that are accepted as lost.
     let persisted_until = if is_rest_lost {
         0
     } else {
@@ -288,7 +287,7 @@ fn own_generation(slot: &SlotInfo) -> Option<u64> {
     }
 }
 
-/// The error for an arena of a generation that no edit issued.
+/// Returns the error for an arena of a generation that no edit issued.
 pub fn lost_end(state: &ManifestState, file: &Path, generation: u64) -> Error {
     let known = state.next_generation.saturating_sub(1);
     let detail = format!(
@@ -418,8 +417,8 @@ pub fn check_live_keyspaces(region: &Region, state: &ManifestState) -> Result<()
     check_keyspaces(&arenas, state)
 }
 
-/// The live arenas, oldest first, up to one that is accepted as lost: no write behind a gap may be
-/// taken. Whether there was such a one.
+/// Returns the live arenas, oldest first, up to one that is accepted as lost, and whether there was
+/// such a one. No write behind a gap may be taken.
 fn read_arenas(
     region: &Region,
     state: &ManifestState,

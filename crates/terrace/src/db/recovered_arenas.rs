@@ -28,9 +28,9 @@ impl Store {
         Ok(())
     }
 
-    /// One edit installs the tables of all arenas. Where the disk does not take them beside the arenas,
-    /// one arena after the other goes to tables and gives its space back. Returns the arenas that find
-    /// no room even so.
+    /// Installs the tables of all arenas by one edit. Where the disk does not take them beside the
+    /// arenas, one arena after the other goes to tables and gives its space back. Returns the
+    /// arenas that find no room even so.
     fn flush_recovered(&self, recovered: RecoveredWrites) -> Result<Vec<TakenArena>> {
         let bytes = recovered.bytes();
         let all = || {
@@ -52,9 +52,9 @@ impl Store {
         }
     }
 
-    /// The first edit of an opening records changes of the region, and a loss. All older arenas must be
-    /// retired by the same edit: they are looked for where the manifest says. Returns whether there is
-    /// nothing of that kind.
+    /// Returns whether the first edit of an opening has no change of the region and no loss to
+    /// record. All older arenas must be retired by the same edit: they are looked for where the
+    /// manifest says.
     fn is_home_recorded(&self) -> bool {
         let ledger = self.manifest_log.ledger.lock();
         let recorded = Durability::of(ledger.state.identity.domain);

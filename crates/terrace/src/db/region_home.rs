@@ -1,12 +1,12 @@
-//! Where a store's arenas live: in its own directory, or in a *region directory* on a device or
-//! mount of their own.
+//! The home of a store's arenas: its own directory, or a *region directory* on a device or mount of
+//! their own.
 //!
 //! Goal: new writes never vanish because a directory was left out, mistaken for another, or not
 //! mounted. A region directory says in its file `REGION` which store it belongs to and has a number
-//! of its own; the manifest says under which number the live arenas are. The number decides, not
-//! the path, so that a device may be mounted elsewhere. The order: the file is durable before the
-//! manifest names its number, and the manifest does so (in the edit that retires all older arenas)
-//! before the first arena is made there.
+//! of its own. The manifest has the number of the directory with the live arenas. The number
+//! decides, not the path, so that a device may be mounted elsewhere. The order: the file is durable
+//! before the manifest names its number. The manifest does so (in the edit that retires all older
+//! arenas) before the first arena is made there.
 //!
 //! A store may move to another home whenever no arena holds a write that is nowhere else: after
 //! `flush` and `close`. From its own directory it may move at any time, since that is always at
@@ -38,14 +38,14 @@ const FRONT: Front = Front {
 };
 const IDENTITY_BYTES: usize = 56;
 
-/// What the file `REGION` says.
+/// The contents of the file `REGION`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RegionIdentity {
     store_id: u128,
     region_id: u128,
 }
 
-/// Where the arenas are that the manifest names.
+/// The place of the arenas that the manifest names.
 #[derive(Clone, Debug)]
 pub enum OldArenas {
     /// They are in this directory.
@@ -63,7 +63,7 @@ impl OldArenas {
     }
 }
 
-/// The region directory that was asked for.
+/// The region directory that the options name.
 pub struct Given {
     /// Absolute, so that the manifest can name it.
     path: PathBuf,
@@ -76,14 +76,14 @@ pub struct Homes {
     /// The place of the arenas that the manifest names.
     pub old: OldArenas,
     pub(crate) new: ArenaHome,
-    /// Of the new home.
+    /// The directory of the new home.
     pub directory: Arc<dyn Directory>,
-    /// On the region directory.
+    /// The lock on the region directory.
     pub lock: Option<Box<dyn Lock>>,
 }
 
-/// Opens the region directory that was asked for. Refuses one that cannot be any store's, before the
-/// store itself is made.
+/// Opens the region directory that the options name. Refuses one that cannot be any store's, before
+/// the store itself is made.
 pub fn given(
     storage: &dyn Storage,
     store: &dyn Directory,
@@ -118,13 +118,13 @@ pub fn given(
     }
 }
 
-/// Returns whose region a directory is, and which one: the numbers of the store and of the region.
+/// Returns the owner of a region directory: the numbers of the store and of the region.
 pub fn owner(store: &Path, directory: &dyn Directory) -> Result<Option<(u128, u128)>> {
     let identity = examine(store, directory)?;
     Ok(identity.map(|identity| (identity.store_id, identity.region_id)))
 }
 
-/// Says anew whose region a directory is; what said so before is damaged or gone.
+/// Writes the file `REGION` again, where the one before is damaged or gone.
 pub fn restore(directory: &dyn Directory, (store_id, region_id): (u128, u128)) -> Result<()> {
     let identity = RegionIdentity {
         store_id,
@@ -224,7 +224,7 @@ fn old_arenas(
     if !state.may_hold_writes() {
         return Ok(OldArenas::NotNeeded);
     }
-    // What cannot be read there is as lost as what is not there.
+    // A region that cannot be read there is as lost as one that is not there.
     let elsewhere = open_if_there(storage, recorded, Access::Owner)
         .ok()
         .flatten()
@@ -244,7 +244,7 @@ fn old_arenas(
     Err(lost(state, recorded))
 }
 
-/// The error for writes that are missing with `path`.
+/// Returns the error for writes that are missing with `path`.
 pub fn lost(state: &ManifestState, path: &Path) -> Error {
     Error::RegionLost {
         path: path.to_path_buf(),
@@ -269,7 +269,7 @@ fn foreign(identity: RegionIdentity, store_id: Option<u128>) -> String {
     )
 }
 
-/// Returns whose region a directory is; `None` if it is empty. Writes nothing.
+/// Returns the identity of a region directory; `None` if it is empty. Writes nothing.
 fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdentity>> {
     let entries = directory.list()?;
     let file = directory.shown(NAME);
@@ -297,7 +297,7 @@ fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdent
     Ok(None)
 }
 
-/// Makes the directory this store's, durably, if it is nobody's.
+/// Makes the directory this store's, durably, if no store owns it.
 fn claim(
     store: &Path,
     directory: &dyn Directory,
@@ -305,7 +305,7 @@ fn claim(
     found: Option<RegionIdentity>,
 ) -> Result<(RegionIdentity, Box<dyn Lock>)> {
     let lock = lock_as_owner(directory)?;
-    // Somebody else may have taken it before it was locked.
+    // Another process may have taken it before it was locked.
     match examine(store, directory)? {
         now if now != found => Err(busy(directory)),
         Some(identity) => {
@@ -324,7 +324,7 @@ fn claim(
     }
 }
 
-/// By a rename, so that the file is whole or absent.
+/// Writes the file by a rename, so that it is whole or absent.
 fn write(directory: &dyn Directory, identity: RegionIdentity) -> Result<()> {
     match directory.remove(TEMPORARY_NAME) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
@@ -359,7 +359,7 @@ fn decode(file: &Path, bytes: &[u8]) -> Result<RegionIdentity> {
     })
 }
 
-/// Reads `bytes` as the file `REGION`, for fuzzers: what is believed is what would be written.
+/// Reads `bytes` as the file `REGION`, for fuzzers: accepted bytes are those that would be written.
 pub fn fuzz_region(bytes: &[u8]) {
     if let Ok(identity) = decode(Path::new(NAME), bytes) {
         assert_eq!(encode(identity), bytes, "{identity:?}");

@@ -1,4 +1,4 @@
-//! The region of a store: opened, asked for what a crash left in it, its errors in the engine's
+//! The region of a store: its opening, its contents after a crash, its errors in the engine's
 //! terms.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::db::region_home::OldArenas;
 use crate::options::{Durability, Options};
 use crate::{Error, RegionLoss, Result};
 
-/// There is no directory in which memory could live.
+/// Refuses a region directory for volatile arenas: memory lives in no directory.
 pub(crate) fn refuse_volatile_files(durability: Durability, options: &Options) -> Result<()> {
     if durability == Durability::Volatile && options.region_dir.is_some() {
         return Err(Error::invalid(
@@ -23,7 +23,7 @@ pub(crate) fn refuse_volatile_files(durability: Durability, options: &Options) -
     Ok(())
 }
 
-/// The region that holds the arenas the manifest names, if one does, and what was in it.
+/// Returns the region that holds the arenas the manifest names, if one does, and the writes in it.
 pub(crate) fn recover_from(
     storage: &Arc<CountingStorage>,
     old: &OldArenas,
@@ -45,7 +45,7 @@ pub(crate) fn recover_from(
     }
 }
 
-/// The region of the store with this number, whose arenas are in `directory`.
+/// Opens the region of the store with this number, whose arenas are in `directory`.
 pub fn open_region(
     storage: &Arc<CountingStorage>,
     directory: &Arc<dyn Directory>,
@@ -89,7 +89,7 @@ impl Store {
         region_error(error).with_loss(RegionLoss::new(kept, promised))
     }
 
-    /// What a failed persist of an arena means: nothing may be written on top of it.
+    /// Returns the error of a failed persist of an arena: nothing may be written on top of it.
     pub(crate) fn persist_failed(&self, error: terrace_region::Error) -> Error {
         let poisons = matches!(error, terrace_region::Error::PersistFailed(_));
         let error = self.region_error(error);

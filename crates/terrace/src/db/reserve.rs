@@ -50,7 +50,7 @@ struct State {
     gone_since: Option<Instant>,
     /// Bytes that were given back without notice to listeners yet.
     untold_bytes: Option<u64>,
-    /// The file system allocates no blocks.
+    /// Whether the file system allocates no blocks.
     is_unsupported: bool,
 }
 
@@ -63,7 +63,7 @@ enum Next {
     Make(u64),
 }
 
-/// Returns the bytes that a store with so many bytes in tables keeps.
+/// Returns the reserve of a store with this number of bytes in tables.
 fn wanted_bytes(table_bytes: u64) -> u64 {
     if table_bytes < MIN_TABLE_BYTES {
         return 0;
@@ -109,8 +109,8 @@ impl Reserve {
         });
     }
 
-    /// Returns the state, with the news that listeners do not know; from now on they count as told. A
-    /// store that wants no reserve lacks none.
+    /// Returns the state, with the news that listeners do not know; from now on they count as
+    /// known. A store that wants no reserve lacks none.
     fn take_news(&self, wanted_bytes: u64) -> State {
         let mut state = self.state.lock();
         if wanted_bytes == 0 {
@@ -205,8 +205,8 @@ impl Store {
         true
     }
 
-    /// Removes tables that deleted ranges hide. Returns false if there is none, or in a listener's call: its
-    /// thread may be the one that removes some.
+    /// Removes tables that deleted ranges hide. Returns false if there is none, or in a listener's
+    /// call: its thread may be the one that removes some.
     pub(crate) fn gives_hidden_tables(&self) -> bool {
         let may_wait = self.metrics.events.may_wait().is_ok();
         may_wait && self.remove_all_hidden_tables().is_ok_and(|removed| removed)
@@ -264,7 +264,8 @@ impl Store {
         }
     }
 
-    /// Without the lock while files are made: an edit that meets a full disk must not wait for them.
+    /// Takes the step. No lock is held while files are made: an edit that meets a full disk must
+    /// not wait for them.
     fn change_reserve(&self, next: Next) {
         if next == Next::Keep || !self.files.remove_reserve() {
             return;

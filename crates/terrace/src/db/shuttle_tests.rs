@@ -1,10 +1,10 @@
 //! A whole store under many schedules: a writer and readers beside flush, merge, installation and
 //! deletion, each in the thread that it has in earnest.
 //!
-//! What readers pin must stay readable, whatever is taken out of the view meanwhile; what nobody
-//! pins any more must go. Disk and memory are simulated, and random numbers have a seed: a run
-//! repeats. A wait that nobody ends shows as a deadlock. `TERRACE_SHUTTLE_SCHEDULES` sets how many
-//! there are.
+//! Tables and arenas that readers pin must stay readable, whatever is taken out of the view
+//! meanwhile; those without a pin must go. Disk and memory are simulated, and random numbers have a
+//! seed: a run repeats. A wait that no thread ends shows as a deadlock. `TERRACE_SHUTTLE_SCHEDULES`
+//! sets the number of schedules.
 
 mod naps;
 
@@ -22,7 +22,7 @@ use crate::options::RegionSource;
 use crate::randomness::Randomness;
 use crate::{Db, IterOptions, ReadBufferOptions, ReadOptions};
 
-/// Unless the environment says otherwise.
+/// Number of schedules, unless the environment says otherwise.
 const SCHEDULES: usize = 1_000;
 const PATH: &str = "/store";
 const KEYS: u64 = 2;
@@ -39,7 +39,7 @@ struct Stage {
 impl Stage {
     fn new() -> Arc<Self> {
         let storage = SimulatedStorage::new(1, CrashSwitch::new());
-        // Its slots are read in place: one that is used again too early takes what readers pin.
+        // Its slots are read in place: one that is used again too early overwrites pinned contents.
         let memory = SimulatedMemory::new(MemoryKind::Dax, 1, CrashSwitch::new());
         let options = Options {
             storage: Arc::new(storage.clone()),
@@ -74,7 +74,7 @@ impl Stage {
         self.acknowledged.load(Ordering::SeqCst) == WRITES
     }
 
-    /// Two writes, then a flush, which a merge follows.
+    /// Makes two writes, then a flush, which a merge follows.
     fn write(&self) -> Result<()> {
         for number in 1..=WRITES {
             self.db.put(&key(number), &number.to_le_bytes())?;
@@ -99,7 +99,7 @@ impl Stage {
         (0..KEYS).for_each(|key| self.check_get(db, key).unwrap());
     }
 
-    /// What was acknowledged is found, or something newer.
+    /// Checks that a get finds the acknowledged value, or a newer one.
     fn check_get(&self, db: &Db, key_number: u64) -> Result<()> {
         let least = newest(key_number, self.acknowledged.load(Ordering::SeqCst));
         let found = db.get(&key(key_number))?;
@@ -108,7 +108,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A snapshot shows what it holds, whatever the read buffer has by then.
+    /// Checks that a snapshot shows its own state, whatever the read buffer has by then.
     fn get_at_snapshots(&self) -> Result<()> {
         let mut round = 0;
         while !self.is_over() {
@@ -124,7 +124,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Between its moves an iterator may lose what it reads from, never what it shows.
+    /// Moves iterators. Between moves an iterator may lose its source, never the state that it
+    /// shows.
     fn iterate(&self) -> Result<()> {
         while !self.is_over() {
             self.iterate_at_a_snapshot()?;
@@ -170,8 +171,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Counts to two, each time into another arena: whoever reads meanwhile may have a view without
-    /// it.
+    /// Counts to two, each time into another arena: a reader meanwhile may have a view without it.
     fn count(&self) -> Result<()> {
         for _ in 0..2 {
             let more =
@@ -196,7 +196,7 @@ impl Stage {
         listed.iter().any(|entry| entry.name == name)
     }
 
-    /// The generation that a slot holds on its medium.
+    /// Returns the generation that a slot holds on its medium.
     fn generation(&self, slot: u64) -> u64 {
         let slots = self.store().writes.region.slots().unwrap();
         let slot = slots.into_iter().find(|info| info.number == slot).unwrap();
@@ -206,11 +206,11 @@ impl Stage {
         }
     }
 
-    /// Nothing is left over when the last reader is gone.
+    /// Checks that nothing is left over when the last reader is gone.
     fn check_that_nothing_leaks(&self) {
         self.db.close().unwrap();
         let store = self.store();
-        // A closed store leaves to the next opening what its readers held until then.
+        // A closed store leaves the files that its readers held until then to the next opening.
         let listed =
             store.reads.view.load().version.tables().count() + store.files.tables_to_delete();
         let files = self.storage.list(Path::new(PATH)).unwrap();
@@ -230,7 +230,7 @@ fn number(value: &[u8]) -> u64 {
     u64::from_le_bytes(value.try_into().unwrap())
 }
 
-/// The newest write of a key among the first `until`.
+/// Returns the newest write of a key among the first `until`.
 fn newest(key: u64, until: u64) -> Option<u64> {
     (1..=until).rev().find(|number| number % KEYS == key % KEYS)
 }

@@ -1,4 +1,4 @@
-//! How much is stored in a range, estimated from the indexes of tables.
+//! The bytes stored in a range, estimated from the indexes of tables.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::db::owners::Files;
 use crate::{KeyspaceId, Result};
 
 impl Store {
-    /// Bytes of tables that keys in the range take: whole tables inside it, and of those at its ends
-    /// the share of their index entries that is inside.
+    /// Returns the bytes of tables that keys in the range take. Tables inside it count whole, those
+    /// at its ends by the share of their index entries that is inside.
     pub(crate) fn approximate_bytes(&self, keyspace: KeyspaceId, range: Bounds<'_>) -> Result<u64> {
         self.lifecycle.check_open()?;
         let version = Arc::clone(&self.reads.view.load().version);

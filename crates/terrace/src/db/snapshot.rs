@@ -16,7 +16,7 @@ use crate::db::Store;
 use crate::db::bell::Bell;
 use crate::db::owners::Reads;
 
-/// The live snapshots of a store: numbers with how often each is held.
+/// The live snapshots of a store: numbers with their counts of holders.
 #[derive(Debug)]
 pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, usize>>,
@@ -57,7 +57,7 @@ impl SnapshotList {
         self.unregistered(point)
     }
 
-    /// The numbers a merge must preserve, ascending, the visible one included.
+    /// Returns the numbers a merge must preserve, ascending, the visible one included.
     pub(crate) fn stripes(&self, visible: impl FnOnce() -> SequenceNumber) -> Vec<SequenceNumber> {
         let live = self.live.lock();
         let mut stripes: Vec<_> = live.keys().copied().collect();
@@ -77,7 +77,7 @@ impl SnapshotList {
         self.live.lock().keys().next().copied()
     }
 
-    /// How many numbers are held.
+    /// Returns the count of numbers that are held.
     pub(crate) fn len(&self) -> usize {
         self.live.lock().len()
     }
@@ -91,7 +91,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // In a forked child the list is nobody's, and its lock may be held for ever.
+        // In a forked child no thread uses the list, and its lock may be held for ever.
         if self.list.mark.is_inherited() {
             return;
         }
@@ -107,7 +107,7 @@ impl Drop for Held {
     }
 }
 
-/// The store as it was at one moment. Cheap to clone; what it sees is kept until the last clone is
+/// The store as it was at one moment. Cheap to clone; its state is kept until the last clone is
 /// dropped.
 ///
 /// ```
@@ -125,7 +125,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Every write up to this number is in the snapshot.
+    /// Returns the number up to which every write is in the snapshot.
     pub fn sequence(&self) -> SequenceNumber {
         self.held.point.sequence()
     }

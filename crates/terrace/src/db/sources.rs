@@ -1,4 +1,4 @@
-//! What iterators read from, where a flush can take it away between their moves.
+//! The sources of iterators, where a flush can take them away between moves.
 //!
 //! A source is a list of layers, from the youngest to the oldest: MemTables, then sub-levels. A caller can
 //! lay more layers on top, such as writes that are not in the store. The store does not number their
@@ -93,8 +93,8 @@ impl Source {
     }
 }
 
-/// One iterator's source: locked while the iterator moves, empty after it was taken away. Boxed, since
-/// of an iterator that is gone its place stays until the list is pruned.
+/// One iterator's source: locked while the iterator moves, empty after it was taken away. Boxed,
+/// since the place of an iterator that is gone stays until the list is pruned.
 #[derive(Default)]
 pub(crate) struct SharedSource(Mutex<Option<Box<Source>>>);
 
@@ -109,7 +109,7 @@ impl SharedSource {
 pub(crate) struct Sources(Mutex<Vec<Weak<SharedSource>>>);
 
 impl Sources {
-    /// A place for a new iterator's source.
+    /// Returns a place for a new iterator's source.
     pub(crate) fn register(&self) -> Arc<SharedSource> {
         let source = Arc::new(SharedSource::default());
         let mut sources = self.0.lock();
@@ -123,7 +123,7 @@ impl Sources {
 }
 
 impl Reads {
-    /// Whether a source holds flushed MemTables while readers hold too much.
+    /// Returns whether a source holds flushed MemTables while readers hold too much.
     pub(crate) fn is_to_be_released(&self, source: &Source) -> bool {
         !self.pins.within_budget() && self.is_outdated(&source.view)
     }

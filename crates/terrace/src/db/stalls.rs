@@ -1,4 +1,4 @@
-//! How long writers were held back, and why.
+//! Times that writers were held back, by cause.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::stall_cause::StallCause;
 pub(crate) struct Stalls {
     nanoseconds: [AtomicU64; StallCause::ALL.len()],
     longest_nanoseconds: AtomicU64,
-    /// The leader is being held back now.
+    /// Whether the leader is being held back now.
     now: AtomicBool,
 }
 
@@ -24,13 +24,13 @@ impl Drop for Stall<'_> {
 }
 
 impl Stalls {
-    /// Called by the leader only, before it waits.
+    /// Begins a stall. Called by the leader only, before it waits.
     pub(crate) fn begin(&self) -> Stall<'_> {
         self.now.store(true, Ordering::Relaxed);
         Stall(self)
     }
 
-    /// Whether a write that came now would wait behind one that is held back.
+    /// Returns whether a write that came now would wait behind one that is held back.
     pub(crate) fn is_stalled(&self) -> bool {
         self.now.load(Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ impl Stalls {
             .fetch_max(nanoseconds, Ordering::Relaxed);
     }
 
-    /// Taking a spare that is there costs microseconds and is no stall.
+    /// Adds a time that is long: taking a spare that is there costs microseconds and is no stall.
     pub(crate) fn add_if_long(&self, cause: StallCause, time: Duration) {
         if time > Duration::from_micros(50) {
             self.add(cause, time);

@@ -1,4 +1,4 @@
-//! What a store shows of itself. Plain data, taken at one moment without stopping anybody.
+//! Statistics of a store: plain data, taken at one moment without stopping any thread.
 
 mod collection;
 mod levels_report;
@@ -23,7 +23,7 @@ use crate::read_buffer::ReadBufferStatistics;
 use crate::stall_cause::StallCause;
 use crate::{Error, SequenceNumber};
 
-/// What the store counts itself.
+/// The store's own counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) user_bytes: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct Counters {
     pub(crate) setbacks: AtomicU64,
     /// Merges of a range of keys only.
     pub(crate) range_merges: AtomicU64,
-    /// Entries that went into merges, and those that these dropped.
+    /// Entries that went into merges, and entries that merges dropped.
     pub(crate) merged_entries: AtomicU64,
     pub(crate) dropped_entries: AtomicU64,
     /// Gets that were timed, and the tables that these asked.
@@ -45,21 +45,21 @@ pub(crate) struct Counters {
     pub(crate) strangers_refused: AtomicU64,
 }
 
-/// What a store holds and has done since it was opened. Serialised, times are numbers of seconds
+/// Contents of a store, and its work since it was opened. Serialised, times are numbers of seconds
 /// and errors are their words. A path that is not UTF-8 is there in hexadecimal, too, as
 /// `region_dir_hex`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// What an acknowledged write survives.
+    /// Events that an acknowledged write survives.
     pub durability: Durability,
     /// The persist method of the region: `written`, `volatile`, ...
     pub method: String,
-    /// Power safety is pretended, for a benchmark.
+    /// Whether power safety is pretended, for a benchmark.
     pub emulated: bool,
     /// The file system that holds the store.
     pub file_system: String,
-    /// What the arenas lie on: a file system's name, or `dram`.
+    /// Medium of the arenas: a file system's name, or `dram`.
     pub region_medium: String,
     /// The region directory, if the arenas are not in the store's own.
     #[serde(flatten, with = "serial::paths::region_dir")]
@@ -83,17 +83,17 @@ pub struct Statistics {
     pub user_bytes: u64,
     /// Bytes written to files for each byte accepted; `None` before the first write.
     pub write_amplification: Option<f64>,
-    /// Tables asked for each get, their filters included: counted on the gets that are timed, those
-    /// that found their key in memory among them. `None` before the first one.
+    /// Tables asked for each get, their filters included. The gets that are timed count, those that
+    /// found their key in memory among them. `None` before the first one.
     pub read_amplification: Option<f64>,
-    /// Bytes of all tables for each byte that is live, estimated: a keyspace's largest sub-level, in
-    /// which a key stands once, is taken for what is live, and all others for what it replaces.
+    /// Bytes of all tables for each byte that is live, estimated. A keyspace's largest sub-level,
+    /// in which a key stands once, counts as live, and all others as the bytes that it replaces.
     /// Where they hold other keys the figure is too high. `None` without tables.
     pub space_amplification: Option<f64>,
-    /// How long operations took.
+    /// Durations of operations.
     #[serde(default)]
     pub latencies: LatencyStatistics,
-    /// Where their time went.
+    /// Time of operations by stage.
     #[serde(default)]
     pub time: TimeProfile,
     /// Bytes that merges still have to write until every level is within its target, estimated.
@@ -110,14 +110,14 @@ pub struct Statistics {
     pub flushes: u64,
     /// Merges done.
     pub merges: u64,
-    /// Merges that dropped less than half of what was predicted, so that what they wrote is not merged
-    /// for its duplicates before more has come.
+    /// Merges that dropped less than half of the predicted versions. Their outputs are not merged
+    /// for their duplicates before more has come.
     #[serde(default)]
     pub setbacks: u64,
     /// Entries that went into merges.
     #[serde(default)]
     pub merged_entries: u64,
-    /// Those of them that the merges dropped.
+    /// Entries of these that the merges dropped.
     #[serde(default)]
     pub dropped_entries: u64,
     /// Slices of merges that were installed.
@@ -127,7 +127,7 @@ pub struct Statistics {
     /// Number of tables removed without being read, since deleted ranges hid all their entries.
     #[serde(default)]
     pub removals: u64,
-    /// Tables that nobody lists any more, whose files are still to be deleted.
+    /// Tables that no version lists any more, whose files are still to be deleted.
     #[serde(default)]
     pub tables_to_delete: u64,
     /// Connections to the inspection socket that other users made, and that were hung up on.
@@ -138,11 +138,11 @@ pub struct Statistics {
     /// The last failure of a background step.
     #[serde(with = "serial::error_text")]
     pub last_error: Option<Error>,
-    /// Whether reads of tables can be waited for on the processor; `None` if nobody asked for that
-    /// ([`Options::poll_reads`](crate::Options::poll_reads)).
+    /// Whether reads of tables can be waited for on the processor; `None` if the options do not ask
+    /// for that ([`Options::poll_reads`](crate::Options::poll_reads)).
     #[serde(default)]
     pub polls_reads: Option<bool>,
-    /// Why writes are refused, if they are.
+    /// Reason that writes are refused, if they are.
     #[serde(with = "serial::error_text")]
     pub poisoned: Option<Error>,
     /// Bytes of the file `RESERVE`. A full disk gives them back to steps that make room.
@@ -157,7 +157,7 @@ pub struct Statistics {
     /// The oldest of them, with the superseded versions that stay on the disk for it; `None` without any.
     #[serde(default)]
     pub oldest_snapshot: Option<OldestSnapshot>,
-    /// What the opening found.
+    /// Findings of the opening.
     pub recovery: Recovery,
 }
 
@@ -169,9 +169,9 @@ pub struct Sequences {
     pub visible: SequenceNumber,
     /// The last one given.
     pub last: SequenceNumber,
-    /// Everything up to it survives a power cut.
+    /// Number up to which every write survives a power cut.
     pub persisted: SequenceNumber,
-    /// Everything up to it is in tables.
+    /// Number up to which every write is in tables.
     pub flushed: SequenceNumber,
 }
 
@@ -199,21 +199,21 @@ pub struct ArenaStatistics {
 pub struct MemoryStatistics {
     /// Images of the active and sealed arenas and of spares.
     pub arena_bytes: u64,
-    /// Their indexes, and what readers sorted of them.
+    /// Their indexes, and the parts of them that readers sorted.
     pub index_bytes: u64,
     /// Flushed arenas that readers hold, indexes included.
     pub pinned_bytes: u64,
     /// Blocks in the block cache.
     pub block_cache_bytes: u64,
-    /// Blocks that were found in it. Of blocks that are reached from the index about one read in 16 is
-    /// counted, for 16.
+    /// Blocks that were found in it. Of reads of blocks that are reached from the index, about one
+    /// in 16 is counted, for 16.
     pub block_cache_hits: u64,
-    /// Blocks that were not.
+    /// Blocks that were not found in it.
     pub block_cache_misses: u64,
     /// Filters and top indexes of open tables.
     pub table_metadata_bytes: u64,
-    /// What is kept of tables' sketches, by which merges are chosen: one union for each sub-level that the
-    /// policy asks about, and while there are snapshots a sample of versions.
+    /// Bytes kept of tables' sketches, by which merges are chosen. There is one union for each
+    /// sub-level that the policy asks about, and while there are snapshots a sample of versions.
     #[serde(default)]
     pub sketch_bytes: u64,
 }
@@ -223,13 +223,13 @@ pub struct MemoryStatistics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WriteRateStatistics {
-    /// What the options say.
+    /// The rate in the options.
     pub configured_bytes_per_second: u64,
-    /// What holds now, by what merges owe; `None` for no limit.
+    /// The present rate, which follows the debt of merges; `None` for no limit.
     pub present_bytes_per_second: Option<u64>,
     /// Writes of merges that were held back.
     pub waits: u64,
-    /// The time that they were, all threads together.
+    /// The time that they were held back, all threads together.
     #[serde(rename = "waited_seconds", with = "serial::seconds")]
     pub waited: Duration,
 }
@@ -250,7 +250,7 @@ pub struct LevelStatistics {
 mod tests {
     use crate::{Db, LevelsReport, Options, Statistics};
 
-    /// A store that wrote the same keys `flushes` times.
+    /// Returns a store that wrote the same keys `flushes` times.
     fn store(flushes: usize) -> Db {
         let options = Options {
             level0_merge: 100,

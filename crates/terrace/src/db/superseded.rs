@@ -1,5 +1,5 @@
-//! The policies' view of superseded versions (`compaction/policy/superseded.rs`): the snapshots, and the tables that
-//! are not to be tried again.
+//! The policies' view of superseded versions (`compaction/policy/superseded.rs`): the snapshots,
+//! and the tables that are not to be tried again.
 
 use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 use terrace_lsm::compaction::policy::superseded::Seen;

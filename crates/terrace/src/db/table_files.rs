@@ -1,4 +1,4 @@
-//! Tables being written, and tables written that nobody lists yet.
+//! Tables being written, and written tables that no edit lists yet.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{KeyspaceId, Result, SequenceNumber};
 /// Finished files that wait to be made durable together.
 const MOST_UNSYNCED: usize = 4;
 
-/// Files that no edit names yet. Whoever holds them settles them.
+/// Files that no edit names yet. Their holder settles them.
 pub(crate) struct NewFiles {
     purpose: Purpose,
     /// Every file begun, finished or not.
@@ -39,7 +39,7 @@ impl NewFiles {
     }
 }
 
-/// Where tables are written, and what all of a store's have in common.
+/// The place of new tables, and the settings that all tables of a store share.
 #[derive(Clone, Copy)]
 pub struct TableHome<'a> {
     /// The places of the tables.
@@ -52,7 +52,7 @@ pub struct TableHome<'a> {
     pub hash_seed: u64,
     /// The source of identities.
     pub randomness: &'a Randomness,
-    /// Files are written past the page cache.
+    /// Whether files are written past the page cache.
     pub direct: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct TableFiles<'a> {
     keyspace: KeyspaceId,
     form: KeyspaceOptions,
     output: Output,
-    /// What tables with tombstones say of the age of the oldest.
+    /// Time at which the oldest tombstone reached its first table, for tables with tombstones.
     oldest_tombstone_seconds: Option<u64>,
     open: Option<(u64, TableWriter<'a>)>,
     files: NewFiles,
@@ -133,7 +133,7 @@ impl<'a> TableFiles<'a> {
         }
     }
 
-    /// The same, for tombstones of which the oldest reached its first table then.
+    /// Returns the same, for tombstones of which the oldest reached its first table then.
     pub fn with_oldest_tombstone(self, seconds: Option<u64>) -> Self {
         TableFiles {
             oldest_tombstone_seconds: seconds,
@@ -141,7 +141,7 @@ impl<'a> TableFiles<'a> {
         }
     }
 
-    /// Ends the writing: what is unfinished is removed.
+    /// Ends the writing: an unfinished table is removed.
     pub(crate) fn into_files(self) -> NewFiles {
         drop(self.open);
         self.files

@@ -72,9 +72,9 @@ impl TakenAlong<'_> {
 }
 
 impl Store {
-    /// Returns the bytes of tables that a flush takes along at most. Its outputs lie beside these tables
-    /// until the edit, so none go where that space is not free beside the tables of all arenas. None go
-    /// at a close: nobody would delete their files.
+    /// Returns the bytes of tables that a flush takes along at most. Its outputs lie beside these
+    /// tables until the edit, so none go where that space is not free beside the tables of all
+    /// arenas. None go at a close: no thread would delete their files.
     pub(crate) fn most_bytes_along(&self, oldest_bytes: u64, to_flush_bytes: u64) -> u64 {
         let most_bytes = most_bytes_taken_along(self.options.arena_bytes, oldest_bytes);
         if most_bytes == 0 || self.lifecycle.closing.load(Ordering::Acquire) {

@@ -1,13 +1,14 @@
-//! What the store tells the policies of tombstones (`compaction/policy/tombstones.rs`): the time, what
-//! snapshots are in the way, and what deleted ranges hide.
+//! The policies' view of tombstones (`compaction/policy/tombstones.rs`): the time, the snapshots in
+//! the way, and the entries that deleted ranges hide.
 //!
-//! A range tombstone is one record, whatever it hides. So of each table that has some, the entries of older
-//! tables under them are counted: all of a table that lies within a range, else the share of its index keys
-//! that do. They change only with the levels, so they are kept as long as these do not, and what was read of two
-//! tables as long as both are listed as they were. Beside them stand the tables that ranges hide whole.
+//! A range tombstone is one record, whatever it hides. So for each table that has some, the store
+//! counts the entries of older tables under them. These are all entries of a table that lies within
+//! a range, else the share of its index keys that do. The counts change only with the levels, so
+//! they are kept as long as these do not. The count of two tables is kept as long as both are
+//! listed as they were. Beside the counts stand the tables that ranges hide whole.
 //!
-//! Nothing wakes a merge when time passes. A timer does, some times within the age that the options give. It also
-//! does when a snapshot is dropped, at most once a second.
+//! No event wakes a merge when time passes. A timer does, some times within the age that the
+//! options give. It also does when a snapshot is dropped, at most once a second.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -31,7 +32,7 @@ use crate::{Result, SequenceNumber};
 
 /// The longest time between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Looks within the age at which tombstones are old.
+/// Number of looks within the age at which tombstones are old.
 const LOOKS: u64 = 8;
 
 /// The inputs of the triggers beside the policy's own.
@@ -40,23 +41,24 @@ pub(crate) struct SeenBeside {
     pub(crate) superseded: Arc<superseded::Seen>,
 }
 
-/// Kept between two looks at the levels.
+/// The state kept between two looks at the levels.
 #[derive(Default)]
 pub(crate) struct SeenTombstones {
     hidden: Mutex<Hidden>,
 }
 
-/// What ranges hide.
+/// The entries and tables that ranges hide.
 #[derive(Default)]
 struct Hidden {
-    /// In which it was counted; it is not kept for that.
+    /// The version of the count, which does not keep it.
     version: Weak<Version>,
     ranges: HiddenByRanges,
-    /// Of which those are the sums: by the numbers of the ranges' table and of the older one.
+    /// The terms of these sums, by the numbers of the ranges' table and of the older one.
     pairs: BTreeMap<(u64, u64), Pair>,
 }
 
-/// What the ranges of one table hide of another. A table whose bounds are narrowed is another one here.
+/// The part of one table that the ranges of another hide. A table whose bounds are narrowed is
+/// another one here.
 struct Pair {
     tables: [Weak<Table>; 2],
     entries: u64,
@@ -67,9 +69,9 @@ struct Pair {
 /// The view that the policies get.
 #[derive(Clone, Default)]
 struct HiddenByRanges {
-    /// By the numbers of the ranges' tables.
+    /// Hidden entries by the numbers of the ranges' tables.
     entries: Arc<BTreeMap<u64, u64>>,
-    /// By the numbers of the older tables; see [`Seen::hidden_from`].
+    /// Numbers of ranges by the numbers of the older tables; see [`Seen::hidden_from`].
     from: Arc<BTreeMap<u64, SequenceNumber>>,
 }
 
@@ -83,7 +85,8 @@ impl Pair {
 impl Store {
     /// Returns the inputs of the triggers beside the policy, for the present version. May read files.
     pub(crate) fn seen_beside(&self, arenas: RangesInArenas) -> SeenBeside {
-        // The version before the snapshots: all its entries are at or below a number visible by then, or stay.
+        // The version before the snapshots: all its entries are at or below a number visible by
+        // then, or stay.
         let tombstones = self.seen_tombstones(arenas);
         let superseded = Arc::new(self.seen_superseded());
         SeenBeside {
@@ -92,7 +95,7 @@ impl Store {
         }
     }
 
-    /// Of the present version. Files may be read.
+    /// Returns the policies' view of tombstones in the present version. May read files.
     pub(crate) fn seen_tombstones(&self, arenas: RangesInArenas) -> Arc<Seen> {
         let version = Arc::clone(&self.reads.view.load().version);
         let ranges = self.hidden_by_ranges(&version);
@@ -111,7 +114,7 @@ impl Store {
             oldest_snapshot: self.reads.oldest_snapshot(),
             hidden: ranges.entries,
             hidden_from,
-            // Anew: files may have been read meanwhile.
+            // Loads the view again: files may have been read meanwhile.
             paid_for: Arc::new(self.compactor.passed_over.paid_for(
                 &self.reads.view.load().version,
                 self.lifecycle.clock.unix_seconds(),
@@ -170,7 +173,7 @@ impl Store {
                             }
                             pairs.insert(name, pair);
                         }
-                        // What cannot be read counts for nothing until the levels change.
+                        // A table that cannot be read counts for nothing until the levels change.
                         Err(error) => self.lifecycle.background.compaction_met(error),
                     }
                 }
@@ -188,8 +191,8 @@ impl Store {
         known.ranges.clone()
     }
 
-    /// About the entries of the second table that the ranges of the first hide, as they were seen before or read
-    /// now.
+    /// Returns the approximate number of entries of the second table that the ranges of the first
+    /// hide, from `before` or read now.
     fn hidden_of(
         &self,
         tables: [&Arc<Table>; 2],
@@ -242,7 +245,8 @@ impl Store {
         Ok(older.entries.saturating_mul(inside) / (keys.len() as u64).max(1))
     }
 
-    /// Wakes the merges after some time or the end of a snapshot, unless no table can have become due by that.
+    /// Wakes the merges after some time or the end of a snapshot, unless no table can have become
+    /// due by that.
     pub(crate) fn look_at_tables(&self) {
         let version = Arc::clone(&self.reads.view.load().version);
         let mut tables = version.tables().map(|(_, table)| table);
@@ -263,7 +267,8 @@ impl Reads {
 }
 
 impl Lifecycle {
-    /// When the oldest tombstone of some inputs reached its first table, as far as anybody knows.
+    /// Returns the time at which the oldest tombstone of some inputs reached its first table, as
+    /// far as it is known.
     pub(crate) fn oldest_tombstone<'a>(
         &self,
         inputs: impl Iterator<Item = &'a Input>,
@@ -337,7 +342,7 @@ mod tests {
             panic!("{:?}", hidden(&db));
         };
         assert!((5..=20).contains(&counted), "{counted}");
-        // What nobody would count.
+        // A count that no table gives.
         let mut known = db.store().compactor.seen_tombstones.hidden.lock();
         known.pairs.values_mut().for_each(|pair| pair.entries = 77);
         drop(known);

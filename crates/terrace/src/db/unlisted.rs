@@ -78,12 +78,12 @@ impl Unlisted {
         self.last_sequence = self.last_sequence.max(last_sequence);
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty() && self.kept.is_empty()
     }
 
-    /// Whether there are some that no opening has kept yet.
+    /// Returns whether there are some that no opening has kept yet.
     pub fn is_found(&self) -> bool {
         !self.found.is_empty()
     }
@@ -144,15 +144,16 @@ pub fn of_missing_arena(
     Error::corruption(&directory.shown(&tail.file), tail.offset, detail)
 }
 
-/// What the footer of a table of this store says.
+/// The facts in the footer of a table of this store.
 struct OwnTable {
     last_sequence: SequenceNumber,
-    /// All entries have one number, and none deletes.
+    /// Whether all entries have one number, and none deletes.
     may_be_load: bool,
 }
 
-/// Returns what a table of this store says; an error within if it is damaged, or of another store or
-/// release. Every block is read if it `is_to_be_whole`; if not, what a salvage needs must be readable.
+/// Returns the facts of a table of this store; an error within if it is damaged, or of another
+/// store or release. Reads every block if it `is_to_be_whole`; if not, the parts that a salvage
+/// needs must be readable.
 fn own_table(
     data: &DataFiles,
     (number, stage): (u64, Stage),

@@ -9,7 +9,7 @@ use terrace_storage::Purpose;
 
 use crate::{Db, Error, Recovery, Result};
 
-/// What a verification found.
+/// Findings of a verification.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -21,9 +21,9 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// What is in arenas and in no table yet.
+    /// Writes that the opening found in arenas and in no table.
     pub recovery: Recovery,
-    /// What is wrong; empty for a sound store.
+    /// The faults; none for a sound store.
     pub problems: Vec<Problem>,
 }
 
@@ -33,7 +33,7 @@ pub struct VerifyReport {
 pub struct Problem {
     /// The file, or the store's directory for faults between files.
     pub file: PathBuf,
-    /// What is wrong there.
+    /// The fault there.
     pub error: Error,
 }
 

@@ -1,9 +1,9 @@
-//! What a reader pins: the MemTables and the version of the levels, as of one moment.
+//! The view that a reader pins: the MemTables and the version of the levels, as of one moment.
 //!
-//! A pin is a count of references and nothing else. What was taken out of the present view stays as
-//! long as a reader holds a view that lists it: a table's file until the last listing is dropped
-//! (`levels::ObsoleteTables`), an arena's slot until its last MemTable is (`Region::recycle`). So
-//! readers wait for nobody, and nobody waits for readers.
+//! A pin is a count of references and nothing else. A part that was taken out of the present view
+//! stays as long as a reader holds a view that lists it. A table's file stays until the last
+//! listing is dropped (`levels::ObsoleteTables`), an arena's slot until its last MemTable is
+//! (`Region::recycle`). So readers wait for no thread, and no thread waits for readers.
 
 use std::sync::Arc;
 
@@ -66,9 +66,9 @@ impl View {
         bytes * 16_u64.saturating_sub(free_sixteenths) / 16
     }
 
-    /// Returns the room for writes, in sixteenths of a full arena, `active` having so much of its
-    /// own left. A sealed MemTable counts by its contents: a flush has to write these before its
-    /// arena is free again.
+    /// Returns the room for writes, in sixteenths of a full arena; `active` has `active_sixteenths`
+    /// of its own left. A sealed MemTable counts by its contents: a flush has to write these before
+    /// its arena is free again.
     pub(crate) fn free_sixteenths(&self, active: &MemTable, active_sixteenths: u64) -> u64 {
         let active_bytes = self.taken_bytes(active, active_sixteenths);
         self.room
@@ -108,7 +108,7 @@ impl View {
 pub(crate) struct PresentView {
     view: ArcSwap<View>,
     /// Writers add MemTables while flushes and merges replace the version: each change begins with
-    /// what the last one left.
+    /// the result of the last one.
     change: OrderedMutex<{ place::VIEW }, ()>,
 }
 

@@ -1,8 +1,8 @@
 //! Callers that work on the store's files over several calls, or for long: bulk loads, checkpoints.
 //!
-//! They are no leaders and no workers, so closing does not end them by itself; and when the store is
-//! closed, another owner may have the directory, who gives the same numbers to other files. So each
-//! of them says when it touches files, and a close waits for those inside and lets nobody in again.
+//! They are no leaders and no workers, so closing does not end them by itself. When the store is
+//! closed, another owner may have the directory and give the same numbers to other files. So each
+//! visitor says when it touches files. A close waits for those inside and lets none in again.
 
 use terrace_lsm::sync::{Condvar, Mutex};
 
@@ -35,7 +35,7 @@ impl Visitors {
         Ok(Visit(self))
     }
 
-    /// Nobody is inside when this returns, or will be.
+    /// Closes the store to visitors: none is inside when this returns, or will be.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

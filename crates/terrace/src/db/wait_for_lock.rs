@@ -1,8 +1,9 @@
-//! Waiting for an owner that is leaving: an opening that finds a lock taken is made anew.
+//! Waiting for an owner that is leaving: an opening that finds a lock taken is repeated.
 //!
-//! All of the opening is repeated, not the lock alone. A refused opening has let go of its own locks, so
-//! it is in nobody's way while it pauses, and it believes nothing of what it saw before. A lock that
-//! blocks (`flock` without `LOCK_NB`) would do neither, has no time limit, and ends at no request.
+//! All of the opening is repeated, not the lock alone. A refused opening has released its own
+//! locks, so it blocks no other while it pauses, and it believes nothing that it saw before. A lock
+//! that blocks (`flock` without `LOCK_NB`) would do neither, has no time limit, and ends at no
+//! request.
 
 use std::time::Duration;
 
@@ -27,8 +28,8 @@ fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Busy { .. })
 }
 
-/// Opens by `attempt`, again and again while another holds a lock, until `patience` is over. `attempt` is
-/// told how often it was refused before.
+/// Opens by `attempt`, again and again while another holds a lock, until `patience` is over.
+/// `attempt` gets the number of refusals before it.
 ///
 /// # Errors
 /// [`Error::Busy`] with the time that was waited, and at once every other error of `attempt`.

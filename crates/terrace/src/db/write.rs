@@ -1,12 +1,13 @@
 //! The write path, top to bottom.
 //!
-//! A batch joins the commit queue; a leader takes a group of batches and, alone: holds it back if
-//! the store is behind, makes room, appends the group as one frame, persists it where that was
-//! asked for, inserts it into the index, forwards it to the read buffer, and only then raises the
-//! visible number. Before that, stretches without visible keys end that the group writes into
-//! (`empty_stretch.rs`). Readers and recovery rely on this order: append, persist, insert, forward,
-//! show. Visible records are in the index, with no older version in the read buffer. Indexed records
-//! are in the arena. An acknowledged persistent write was persisted with every write before it.
+//! A batch joins the commit queue. A leader takes a group of batches, and works alone. It holds the
+//! group back if the store is behind, and makes room. It appends the group as one frame, persists
+//! it where that was asked for, inserts it into the index, and forwards it to the read buffer. Only
+//! then it raises the visible number. Before that, stretches without visible keys end that the
+//! group writes into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
+//! persist, insert, forward, show. Visible records are in the index, with no older version in the
+//! read buffer. Indexed records are in the arena. An acknowledged persistent write was persisted
+//! with every write before it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,7 @@ use crate::write_buffer::batch::WriteBatch;
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result, SequenceNumber};
 
-/// How a batch is written.
+/// Options of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Acknowledge only when this write, and every one before it, survives a power cut.
@@ -41,7 +42,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Defaults, and [`WriteOptions::sync`] as given.
+    /// Returns the defaults, with [`WriteOptions::sync`] as given.
     pub const fn with_sync(sync: bool) -> Self {
         WriteOptions {
             sync,
@@ -50,7 +51,7 @@ impl WriteOptions {
     }
 }
 
-/// What the leader of the commit queue owns.
+/// The state that the leader of the commit queue owns.
 pub(crate) struct Writer {
     pub(crate) active: Arc<MemTable>,
     /// The last number given.
@@ -92,7 +93,7 @@ impl Store {
         self.write_if(batch, options, None)
     }
 
-    /// The same, if a condition holds; [`Error::Conflict`] if not.
+    /// Writes a batch if a condition holds; [`Error::Conflict`] if not.
     pub(crate) fn write_if(
         &self,
         batch: WriteBatch,
@@ -110,7 +111,7 @@ impl Store {
         if let Some(of_batch) = batch.opening() {
             self.lifecycle.opening.check(of_batch)?;
         }
-        // On a full disk deletes wait for nobody.
+        // On a full disk deletes do not wait.
         let no_stall =
             options.no_stall && !(self.files.reserve.lets_deletes_pass() && batch.makes_room());
         if no_stall && self.metrics.stalls.is_stalled() {
@@ -163,8 +164,8 @@ impl Store {
         self.writes.queue.alone(|| self.guard("leader", lead))
     }
 
-    /// Has the caller lead, if nobody else leads or waits for it; `None` if somebody does, or if the caller
-    /// may not wait for the store.
+    /// Has the caller lead, if no other thread leads or waits for it; `None` if one does, or if the
+    /// caller may not wait for the store.
     ///
     /// # Errors
     /// Those of `action`; a process that has inherited the store, a poisoned or closed store.
@@ -229,7 +230,7 @@ impl Store {
         }
     }
 
-    /// Whether a request may be written behind `earlier`, which its group holds before it.
+    /// Checks that a request may be written behind `earlier`, which its group holds before it.
     fn judge(&self, writer: &Writer, request: &Request, earlier: &[&WriteBatch]) -> Result<()> {
         let view = self.reads.view.load();
         for &keyspace in request.batch.other_keyspaces() {
@@ -345,15 +346,15 @@ impl Store {
         }
     }
 
-    /// Makes every write so far survive a power cut, the oldest arena first: recovery ends at the
+    /// Makes every write so far survive a power cut, the oldest arena first. Recovery ends at the
     /// first gap, so a persisted frame behind an unpersisted arena would be lost with it.
     fn persist_all(&self, writer: &mut Writer) -> Result<()> {
         self.writes.persist_on_seal.store(true, Ordering::Relaxed);
         self.persist_arenas(writer)
     }
 
-    /// The same before an edit that must not survive without the writes before it, as far as this
-    /// store makes anything survive.
+    /// Does the same before an edit that must not survive without the writes before it, as far as
+    /// this store makes anything survive.
     pub(crate) fn persist_before_edit(&self, writer: &mut Writer) -> Result<()> {
         match self.check_can_persist() {
             Ok(()) => self.persist_arenas(writer),

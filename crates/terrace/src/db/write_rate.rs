@@ -8,7 +8,7 @@ use terrace_storage::{Clock, LimitedStorage, RateLimiter, Storage};
 use crate::db::statistics::WriteRateStatistics;
 use crate::options::Options;
 
-/// A limiter, and what its rate follows from.
+/// A limiter, and the limits that its rate follows from.
 #[derive(Debug)]
 pub(crate) struct WriteRate {
     limits: RateLimits,
@@ -16,7 +16,7 @@ pub(crate) struct WriteRate {
 }
 
 impl WriteRate {
-    /// `None` if the options give no rate.
+    /// Makes the rate of a store; `None` if the options give none.
     pub(crate) fn of(options: &Options, clock: Arc<dyn Clock>) -> Option<Self> {
         let bytes_per_second = options.background_bytes_per_second?;
         Some(WriteRate {
@@ -30,18 +30,18 @@ impl WriteRate {
         })
     }
 
-    /// The storage that keeps to the rate.
+    /// Returns the storage that keeps to the rate.
     pub(crate) fn limit(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         Arc::new(LimitedStorage::new(storage, Arc::clone(&self.limiter)))
     }
 
-    /// What merges owe has changed. Merges that wait already get the new rate, too.
+    /// Follows a change of the debt of merges. Merges that wait already get the new rate, too.
     pub(crate) fn follow(&self, debt_bytes: u64, level0_sub_levels: usize) {
         let rate = rate_limit(debt_bytes, level0_sub_levels, self.limits);
         self.limiter.set_rate(rate);
     }
 
-    /// The store closes: nobody waits any more.
+    /// Lifts the limit as the store closes: no thread waits any more.
     pub(crate) fn lift(&self) {
         self.limiter.lift();
     }

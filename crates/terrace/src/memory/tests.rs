@@ -1,5 +1,5 @@
 //! The script in tests/golden/memory.txt: a budget, consumers and loans in, shares out;
-//! `TERRACE_BLESS=1` writes the answers anew.
+//! `TERRACE_BLESS=1` writes the answers again.
 
 use proptest::prelude::*;
 use terrace_lsm::golden::check_script;

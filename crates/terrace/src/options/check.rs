@@ -7,7 +7,7 @@ use crate::options::{Background, Durability, Options};
 use crate::{Error, Result};
 
 impl Options {
-    /// Refuses values that no store can work with, naming the option and what it accepts.
+    /// Refuses values that no store can work with, naming the option and its accepted values.
     pub(crate) fn check(&self) -> Result<()> {
         self.keyspace_form().check()?;
         self.check_numbers()?;

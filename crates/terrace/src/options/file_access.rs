@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use terrace_storage::Access;
 
-/// Users that may open the files and directories that a store makes. Those that are there already
-/// keep their modes.
+/// Users that may open the files and directories that a store makes. Existing ones keep their
+/// modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -12,8 +12,8 @@ pub enum FileAccess {
     /// The user that runs the process: files have mode 0600, directories 0700.
     #[default]
     Owner,
-    /// Those that the process's umask admits. Other users who may read the files can also lock them,
-    /// and keep the store from opening.
+    /// The users that the process's umask admits. Other users that may read the files can also lock
+    /// them, and keep the store from opening.
     Umask,
 }
 

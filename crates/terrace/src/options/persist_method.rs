@@ -5,14 +5,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How arenas in files take new writes. All methods write the same bytes, so a store may be opened
-/// with another one than before.
+/// The way in which arenas in files take new writes. All methods write the same bytes, so a store
+/// may be opened with another one than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PersistMethod {
-    /// The one that suits file system and durability: `Mapped` where that may be, `Written` for a
-    /// `PowerSafe` store on a disk and elsewhere.
+    /// The method that suits file system and durability: `Mapped` where that may be, `Written` for
+    /// a `PowerSafe` store on a disk and elsewhere.
     #[default]
     Auto,
     /// One `pwrite` for each commit group; one fdatasync persists. On any file system.

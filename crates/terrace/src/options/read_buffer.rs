@@ -20,31 +20,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadBufferOptions {
-    /// Which writes enter the buffer. Default: [`ForwardPolicy::Resident`].
+    /// Writes that enter the buffer. Default: [`ForwardPolicy::Resident`].
     pub policy: ForwardPolicy,
-    /// How entries are kept. Default: [`ReadBufferStructure::Hash`].
+    /// Structure of the entries. Default: [`ReadBufferStructure::Hash`].
     pub structure: ReadBufferStructure,
-    /// The most that the buffer may take of [`Options::cache_bytes`](crate::Options::cache_bytes),
-    /// in percent, from 0 (off: reads and writes pass it by) to 90. It is set aside once it holds
-    /// entries; while it sleeps, an eighth of it at most (with `borrows_arenas` up to a quarter). While
-    /// there are eight seeks for each get and more it is limited to a fifth, and blocks have the rest
-    /// (a small buffer to a half, and one that is ordered not at all). Values over 8 KiB never enter:
-    /// where all are so large, 0 is right. Default: 50.
+    /// Maximum share of [`Options::cache_bytes`](crate::Options::cache_bytes) that the buffer may
+    /// take, in percent, from 0 (off: reads and writes pass it by) to 90. The share is set aside
+    /// once the buffer holds entries; while it sleeps, an eighth of it at most (with
+    /// `borrows_arenas` up to a quarter). While there are at least eight seeks for each get, the
+    /// buffer is limited to a fifth of it, and blocks have the rest. A small buffer is limited to a
+    /// half, an ordered one not at all. Values over 8 KiB never enter: where all are so large, 0 is
+    /// right. Default: 50.
     pub share_percent: u32,
-    /// What a record takes, key and value, bytes, from 100 to 8192. The hash has as many places for
-    /// entries from the start as such records fit: of larger ones places lie idle, an eighth of the
-    /// memory at most; of smaller ones places are short, and records make way early. Default: 100.
+    /// Bytes of a usual record, key and value, from 100 to 8192. The hash has places for as many
+    /// entries from the start as such records fit. With larger ones places lie idle, an eighth of
+    /// the memory at most; with smaller ones places are short, and records make way early. Default:
+    /// 100.
     pub usual_record_bytes: u32,
-    /// Take the memory of arenas that lie idle, too, up to as much again: all but the active one, once
-    /// that takes longer than ten seconds to fill, and all but two from five seconds on. Once one fills
-    /// faster, they have it back as they fill. For a store that is to stay within an amount of memory,
-    /// as in a container: where the page cache is free to grow it uses that memory by itself. Of no
-    /// effect where arenas are in persistent memory or in a tmpfs, and with
-    /// [`ReadBufferStructure::Ordered`], which cannot give memory back. Default: false.
+    /// Whether to take the memory of idle arenas, too, up to as much again: all but the active one,
+    /// once that takes longer than ten seconds to fill, and all but two from five seconds on. Once
+    /// one fills faster, arenas have their memory back as they fill. This is for a store that is to
+    /// stay within an amount of memory, as in a container: where the page cache is free to grow, it
+    /// uses that memory by itself. Of no effect where arenas are in persistent memory or in a
+    /// tmpfs, and with [`ReadBufferStructure::Ordered`], which cannot give memory back. Default:
+    /// false.
     pub borrows_arenas: bool,
-    /// Keep entries even where `cache_bytes` could hold every block of the store. A copy of what is
-    /// in memory anyway saves little then, and takes the memory of other blocks. Default: false. Of
-    /// no effect under other policies than [`ForwardPolicy::Resident`], which always keep them.
+    /// Whether to keep entries even where `cache_bytes` could hold every block of the store. A copy
+    /// of data that is in memory saves little then, and takes the memory of other blocks. Default:
+    /// false. Of no effect under other policies than [`ForwardPolicy::Resident`], which always keep
+    /// them.
     pub while_blocks_fit: bool,
 }
 
@@ -61,7 +65,7 @@ impl Default for ReadBufferOptions {
     }
 }
 
-/// Which writes enter the read buffer. Reads see the same under each; only speed differs.
+/// The writes that enter the read buffer. Reads see the same under each policy; only speed differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -77,13 +81,13 @@ pub enum ForwardPolicy {
     InvalidateFirst,
 }
 
-/// How the read buffer keeps its entries.
+/// The structure in which the read buffer keeps its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReadBufferStructure {
     /// A hash table over rings of bytes, in shards.
     Hash,
-    /// One balanced tree: slower, and it shares prefixes of work with nobody. For comparison.
+    /// One balanced tree: slower, and it shares prefixes of work with no other. For comparison.
     Ordered,
 }

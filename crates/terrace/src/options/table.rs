@@ -20,7 +20,7 @@ mod tests;
 
 /// The largest arena: places in an arena are 32-bit.
 const MAX_ARENA_BYTES: u64 = 1 << 31;
-/// The least rate: below it a single write of a compaction would wait for seconds.
+/// The lowest rate: below it a single write of a compaction would wait for seconds.
 pub(super) const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
 /// The largest memory of a cache: tables of this size are made for it.
 const MAX_MEMORY_BYTES: u64 = 1 << 44;

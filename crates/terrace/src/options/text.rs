@@ -1,4 +1,4 @@
-//! Settings as text: what an operator keeps in a file beside a store.
+//! Settings as text: a file that an operator keeps beside a store.
 
 use terrace_lsm::toml_text::{read, write};
 
@@ -6,8 +6,8 @@ use crate::Result;
 use crate::options::Options;
 
 impl Options {
-    /// Settings written as TOML, one `name = value` for each field of [`Options`] that is not to
-    /// have its default; sizes are in bytes. Components cannot be written down and have theirs.
+    /// Reads settings from TOML, one `name = value` for each field of [`Options`] that is not to
+    /// have its default; sizes are in bytes. Components have no text form and keep their defaults.
     ///
     /// ```
     /// let options = terrace::Options::from_toml(
@@ -24,18 +24,20 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), naming the line, the option and what it accepts.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument), naming the line, the option and
+    /// its accepted values.
     pub fn from_toml(text: &str) -> Result<Self> {
         let options: Options = read(text)?;
         options.check()?;
         Ok(options)
     }
 
-    /// The settings as [`Options::from_toml`] reads them. An option that is `None` has no line. A
-    /// path that is not UTF-8 is in hexadecimal: `{ hex = "2fff" }`.
+    /// Writes the settings as [`Options::from_toml`] reads them. An option that is `None` has no
+    /// line. A path that is not UTF-8 is in hexadecimal: `{ hex = "2fff" }`.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a value that TOML has no form for; today there is none.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a value that TOML has no form
+    /// for; today there is none.
     pub fn to_toml(&self) -> Result<String> {
         write(self)
     }

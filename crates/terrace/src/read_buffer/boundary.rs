@@ -1,59 +1,61 @@
 //! Whether gets or scans have the memory that the read buffer shares with the block cache.
 //!
-//! A scan cannot use the buffer, which does not know what lies between two of its entries: a store that
-//! is scanned would have nearly all of its memory where no scan looks. So while there are many more
-//! seeks than gets the buffer keeps a small part of its memory, for those few, and blocks have the rest;
-//! once gets are as many, it grows again. Between the two ratios nothing changes.
+//! A scan cannot use the buffer, which does not know the keys between two of its entries: a store
+//! that is scanned would have nearly all of its memory where no scan looks. So while there are many
+//! more seeks than gets, the buffer keeps a small part of its memory, for those few, and blocks
+//! have the rest. Once gets are as many, the buffer grows again. Between the two ratios nothing
+//! changes.
 //!
-//! Seeks are counted, not rows: whoever walks through everything, for a backup, seeks once, and is not to
-//! drive out what gets ask for. So do only seeks whose blocks are to be kept, and they count for nothing
-//! where hardly any finds a block missing: more memory would not serve them better.
+//! Seeks are counted, not rows: a backup that walks through everything seeks once, and is not to
+//! drive out the entries of gets. Only seeks whose blocks are to be kept count, and only where
+//! enough of them find a block missing: more memory would not serve the others better.
 //!
-//! Who has lost the memory needs long to fill it again. So the larger it is the more seeks or gets it
-//! takes, and twice as many after each time that it changed hands, until it stays.
+//! The memory takes long to fill again. So the larger it is, the more seeks or gets it takes to
+//! change hands. The number doubles after each time that it did, until the memory stays.
 
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Seeks and gets from one look to the next.
 const WINDOW: u64 = 8 << 10;
-/// With so many seeks for each get scans have the memory,
+/// Seeks for each get from which on scans have the memory,
 const SEEKS_PER_GET: u64 = 8;
-/// if at least one in so many misses a block.
+/// if at least one seek in this number misses a block.
 const SEEKS_PER_MISS: u64 = 8;
-/// One get in so many is counted, for as many.
+/// Number of gets of which one is counted, for all of them.
 const GETS_SAMPLED: u64 = 16;
-/// So often what it takes doubles at most.
+/// Maximum number of times that the seeks and gets of a change double.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// What is counted for it. See the head of the file.
+/// Counters of the comparison. See the head of the file.
 #[derive(Default)]
 pub(super) struct Boundary {
     is_yielded: AtomicBool,
-    /// How often the memory changed hands, less how often it did not.
+    /// Number of comparisons after which the memory changed hands, less those after which it did
+    /// not.
     changes: AtomicU32,
-    /// Up to the last comparison.
+    /// Gets, and below them block misses, up to the last comparison.
     gets: AtomicU64,
     block_misses: AtomicU64,
     seeks: Line,
-    /// While the memory is yielded: gets that read a table.
+    /// Gets that read a table while the memory is yielded.
     table_gets: Line,
 }
 
-/// What was counted elsewhere since the store was opened.
+/// Counts of other parts since the store was opened.
 #[derive(Clone, Copy)]
 pub(super) struct Ever {
     pub(super) gets: u64,
-    /// Blocks that the cache had not; `None` where that is not asked.
+    /// Blocks that the cache had not; `None` where the caller does not know.
     pub(super) block_misses: Option<u64>,
 }
 
-/// On a line of its own.
+/// A counter on a line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line(AtomicU64);
 
 impl Line {
-    /// Counts so many, which divide the window. Whether a window of them is over.
+    /// Adds `more`, which divides the window. Returns whether a window is over.
     fn count(&self, more: u64) -> bool {
         let sum = self.0.fetch_add(more, Ordering::Relaxed) + more;
         sum.is_multiple_of(WINDOW)
@@ -61,23 +63,23 @@ impl Line {
 }
 
 impl Boundary {
-    /// Whether scans have the memory.
+    /// Returns whether scans have the memory.
     #[inline]
     pub(super) fn is_yielded(&self) -> bool {
         self.is_yielded.load(Ordering::Relaxed)
     }
 
-    /// Gets have the memory again.
+    /// Gives the memory to gets again.
     pub(super) fn give_back(&self) {
         self.is_yielded.store(false, Ordering::Relaxed);
     }
 
-    /// A scan was positioned. Whether to look.
+    /// Counts a scan that was positioned. Returns whether to look.
     pub(super) fn sought(&self) -> bool {
         self.seeks.count(1)
     }
 
-    /// A get of a key with this hash has read a table. Whether to look.
+    /// Counts a get of a key with this hash that read a table. Returns whether to look.
     #[inline]
     pub(super) fn read_table(&self, hash: u64) -> bool {
         self.is_yielded()
@@ -85,7 +87,7 @@ impl Boundary {
             && self.table_gets.count(GETS_SAMPLED)
     }
 
-    /// Compares, if there were so many seeks and gets. Whether the memory changes hands.
+    /// Compares, if there were enough seeks and gets. Returns whether the memory changes hands.
     pub(super) fn look(&self, ever: Ever, fewest: u64) -> bool {
         let seeks = self.seeks.0.load(Ordering::Relaxed);
         let since =
@@ -135,7 +137,7 @@ mod tests {
         );
     }
 
-    /// Of a store whose seeks miss a block each, and whose gets read a table each.
+    /// The boundary of a store whose seeks miss a block each, and whose gets read a table each.
     #[derive(Default)]
     struct Used {
         boundary: Boundary,
@@ -152,7 +154,7 @@ mod tests {
             self.boundary.look(ever, fewest)
         }
 
-        /// So many of each, in turn; how often the memory changed hands.
+        /// Does seeks and gets in turn. Returns how often the memory changed hands.
         fn with(&mut self, seeks: u64, gets: u64, fewest: u64) -> usize {
             let mut changes = 0;
             for number in 0..seeks.max(gets) {
@@ -198,7 +200,7 @@ mod tests {
         let turns = (0..1000).map(|_| used.with(WINDOW, 0, 0) + used.with(0, 2 * WINDOW, 0));
         let turns = turns.sum::<usize>();
         assert!((2..100).contains(&turns), "{turns}");
-        // Where it stays it is soon as it was.
+        // The memory stays, and the number soon falls to 0.
         used.with(1000 * WINDOW, 0, 0);
         assert_eq!(used.boundary.changes.load(Ordering::Relaxed), 0);
     }

@@ -3,39 +3,41 @@
 //! An entry says: *from number `sequence` on, until a write says otherwise, the key has this value*
 //! (or none). Three rules keep that true:
 //!
-//! 1. **Forwards come in order and before visibility.** The leader of the commit queue, and nobody
-//!    else, tells the buffer of every write, in the order of the numbers, after the write is in the
-//!    index and before it is visible. Whoever may see a write finds no older entry.
+//! 1. **Forwards come in order and before visibility.** Only the leader of the commit queue
+//!    forwards writes to the buffer, all of them, in the order of the numbers. It does so after the
+//!    write is in the index and before it is visible. A reader that may see a write finds no older
+//!    entry.
 //! 2. **A back-fill counts only if nothing was forwarded since its read began.** It carries the
 //!    number at which it read. Every write raises the number of its key's *stripe*, whether or not
-//!    the buffer holds the key, and the stripe keeps it when entries go. A fill first makes its entry
-//!    findable and then looks at the stripe; a forward first raises the stripe and then looks for an
-//!    entry. Both in the one order that all threads agree on, so one of the two notices the other.
-//! 3. **What deletes without naming keys raises a floor** (of the keyspace): a range delete, an
-//!    ingest, dropping a keyspace. Entries from before the floor count no more; a read from after it
-//!    that finds an older version fills from the floor on.
+//!    the buffer holds the key, and the stripe keeps it when entries go. A fill first makes its
+//!    entry findable and then looks at the stripe; a forward first raises the stripe and then looks
+//!    for an entry. Both do so in the one order that all threads agree on, so one of the two
+//!    notices the other.
+//! 3. **Changes that delete without naming keys raise a floor** (of the keyspace): a range delete,
+//!    an ingest, dropping a keyspace. Entries from before the floor count no more; a read from
+//!    after it that finds an older version fills from the floor on.
 //!
 //! A reader at snapshot `s` takes an entry only if its `sequence` is at most `s`: then it is the
 //! newest version up to `s`, since it is the newest of all. Versions that were overwritten are not
 //! kept, so old snapshots miss. Iterators, flushes and merges read nothing here;
 //! seeks are counted (`boundary`).
 //!
-//! Unless every write is to enter it, the buffer sleeps until the first back-fill (the first get that
-//! reads a table) wants it, and again when it is not worth what writes pay for it (`worth`): it takes
-//! no memory, and a write costs one store, of the number up to which stripes know nothing. That number
-//! is a floor for all: what is from before it counts no more. As long as the block cache has room for
-//! every block of the store it sleeps, too: it would hold copies of what is in memory, in the place of
-//! other blocks.
+//! Unless every write is to enter it, the buffer sleeps until the first back-fill (the first get
+//! that reads a table). It sleeps again when its hits do not pay for its cost to writes (`worth`).
+//! Asleep, it takes no memory, and a write costs one store, of the number up to which stripes know
+//! nothing. That number is a floor for all: older entries and reads count no more. The buffer
+//! sleeps, too, as long as the block cache has room for every block of the store: it would hold
+//! copies of data that is in memory, in the place of other blocks.
 //!
-//! Once it holds entries in earnest, it claims all that it may take of the budget that it shares with
-//! the block cache, at once. To claim what it holds, byte by byte, would leave no memory idle; but the
-//! cache would then give way block by block, and between blocks that stay an allocator finds no room
-//! for what comes instead: measured, a budget of 100 MiB took 157.
+//! Once the buffer holds entries in earnest, it claims its whole part of the budget that it shares
+//! with the block cache, at once. Claims byte by byte would leave no memory idle. But the cache
+//! would then give way block by block, and an allocator finds no room for entries between blocks
+//! that stay: measured, a budget of 100 MiB took 157.
 //!
-//! While the store is scanned and seldom asked for single keys, it holds a fifth of that, or a
-//! half if it is small (`boundary`).
+//! While the store is scanned and seldom asked for single keys, the buffer holds a fifth of that,
+//! or a half if it is small (`boundary`).
 //!
-//! Fills come from tables only. A MemTable is DRAM, or reads like it, and what is in one would be
+//! Fills come from tables only. A MemTable is DRAM, or reads like it, and its records would be
 //! forwarded again.
 
 mod boundary;
@@ -73,14 +75,14 @@ pub(crate) use self::structure::{Found, Key, Version};
 /// Keyspaces that share a place share their floor, which costs entries and nothing else.
 const FLOORS: usize = 64;
 
-/// What it lets go of at a time, in the background.
+/// Bytes that the buffer releases at a time, in the background.
 const STEP_BYTES: u64 = 4 << 20;
-/// In such pieces, for writers wait for the lock of a shard.
+/// Bytes of a piece of such a step. Pieces are small, for writers wait for the lock of a shard.
 const PIECE_BYTES: u64 = 128 << 10;
-/// The most pieces of a step: after so many a structure has been all around.
+/// Maximum number of pieces in a step: after these a structure has been all around.
 const PIECES: usize = 64;
-/// Memory that changes hands is worth a seek or get for so many bytes of it: a large buffer took long to
-/// be filled.
+/// Bytes of memory for which it takes one seek or get to change hands: a large buffer took long to
+/// fill.
 const BYTES_A_GET: u64 = 64 << 10;
 
 /// The buffer of one store. See the head of the file.
@@ -97,31 +99,31 @@ pub(crate) struct ReadBuffer {
     hash_seed: u64,
     floors: [AtomicU64; FLOORS],
     structure: OnceLock<Box<dyn Structure>>,
-    /// The structure is there, and forwards go to it.
+    /// Whether the structure is there, and forwards go to it.
     awake: AtomicBool,
     slept_until: SleptUntil,
-    /// The block cache can hold all that the buffer could have.
+    /// Whether the block cache can hold all that the buffer could have.
     blocks_fit: AtomicBool,
     worth: Worth,
     boundary: Boundary,
-    /// How often it was put to sleep.
+    /// Number of times that it was put to sleep.
     sleeps: AtomicU64,
-    /// What it takes of the budget.
+    /// Bytes that it takes of the budget.
     claimed_bytes: AtomicU64,
     settling: Mutex<()>,
     fills_taken: AtomicU64,
     fills_dropped: AtomicU64,
-    /// Stored and skipped; only the leader writes them.
+    /// Numbers of writes stored and skipped; only the leader writes them.
     forwards: [AtomicU64; 2],
 }
 
-/// The last number forwarded to a sleeping buffer: stripes know of newer ones only. On a line of its
-/// own, which nobody writes to while the buffer is awake.
+/// The last number forwarded to a sleeping buffer: stripes know of newer ones only. It lies on a
+/// line of its own, which no thread writes to while the buffer is awake.
 #[repr(align(64))]
 struct SleptUntil(AtomicU64);
 
 impl ReadBuffer {
-    /// `hash_seed` is that of the hashes which come with keys.
+    /// Makes a buffer. `hash_seed` is that of the hashes which come with keys.
     pub(crate) fn new(options: ReadBufferOptions, capacity_bytes: u64, hash_seed: u64) -> Self {
         ReadBuffer {
             options,
@@ -134,7 +136,7 @@ impl ReadBuffer {
             structure: OnceLock::new(),
             awake: AtomicBool::new(false),
             slept_until: SleptUntil(AtomicU64::new(0)),
-            // So it begins: a store without tables.
+            // A store begins without tables.
             blocks_fit: AtomicBool::new(true),
             worth: Worth::default(),
             boundary: Boundary::default(),
@@ -147,8 +149,8 @@ impl ReadBuffer {
         }
     }
 
-    /// The same, made for so much memory more as it may be lent; if its structure can give it back. No
-    /// more than its own: it is bookkeeping for all of it that it never gives back.
+    /// Makes the buffer for loans of at most `most_bytes`, if its structure can give memory back.
+    /// The limit is its own memory: it never gives back the bookkeeping for all of it.
     pub(crate) fn borrowing(self, most_bytes: u64) -> Self {
         let most_bytes = match self.options.structure {
             ReadBufferStructure::Hash => most_bytes.min(self.capacity_bytes),
@@ -160,23 +162,24 @@ impl ReadBuffer {
         }
     }
 
-    /// The most that it may be lent.
+    /// Returns the maximum number of bytes that it may be lent.
     pub(crate) fn most_borrowed_bytes(&self) -> u64 {
         self.most_borrowed_bytes
     }
 
-    /// A scan was positioned that wants its blocks kept; of so many blocks ever the cache had not. Whether
-    /// the memory is to change hands: then `let_some_go` does the rest.
+    /// Notes that a scan was positioned that wants its blocks kept. `block_misses` gives the blocks
+    /// that the cache ever missed. Returns whether the memory is to change hands: then
+    /// `let_some_go` does the rest.
     pub(crate) fn sought(&self, block_misses: impl Fn() -> u64) -> bool {
         self.awake.load(Ordering::Relaxed)
             && self.boundary.sought()
             && self.changes_hands(Some(block_misses()))
     }
 
-    /// Whether gets and scans change places.
+    /// Returns whether gets and scans change places.
     fn changes_hands(&self, block_misses: Option<u64>) -> bool {
         let structure = self.structure.get();
-        // One that cannot give memory back has nothing to yield.
+        // A structure that cannot give memory back has nothing to yield.
         let Some(structure) = structure.filter(|some| some.least_bytes() < self.capacity_bytes)
         else {
             return false;
@@ -194,8 +197,8 @@ impl ReadBuffer {
         changes
     }
 
-    /// A part of what it has yielded and still holds goes; false if there is none. The claim on the budget
-    /// has changed then.
+    /// Releases a part of the memory that it has yielded and still holds. Returns false if there is
+    /// none. If true, the claim on the budget has changed.
     pub(crate) fn let_some_go(&self) -> bool {
         let structure = self.structure.get();
         let Some(structure) = structure.filter(|_| self.boundary.is_yielded()) else {
@@ -227,26 +230,28 @@ impl ReadBuffer {
         self.options.policy != ForwardPolicy::Resident
     }
 
-    /// What the key has at `snapshot`, if the buffer knows. The caller took `snapshot` before.
+    /// Returns the key's value or absence at `snapshot`, if the buffer knows. The caller took
+    /// `snapshot` before.
     #[inline]
     pub(crate) fn get(&self, key: &Key<'_>, snapshot: SequenceNumber) -> Option<Found> {
         if !self.awake.load(Ordering::Acquire) {
             return None;
         }
-        // Not older than `snapshot`: what was written before it was forwarded, or slept through.
+        // Not older than `snapshot`: all writes before it were forwarded, or slept through.
         let floor = self.floor_of(key.keyspace);
         self.structure.get()?.get(key, floor, snapshot)
     }
 
-    /// Offers what a read at `read_at` found in the tables. A full structure takes what is read again and
-    /// again. Whether the claim on the budget has changed.
+    /// Offers the version that a read at `read_at` found in the tables. A full structure takes
+    /// versions that are read again and again. Returns whether the claim on the budget has changed.
     pub(crate) fn fill(
         &self,
         key: &Key<'_>,
         mut version: Version<'_>,
         read_at: SequenceNumber,
     ) -> bool {
-        // Found awake, it is not woken again: it may be falling asleep at this moment.
+        // A buffer that was found awake is not woken again: it may be falling asleep at this
+        // moment.
         let structure = if self.awake.load(Ordering::SeqCst) {
             self.structure.get().map(|structure| &**structure)
         } else {
@@ -284,8 +289,8 @@ impl ReadBuffer {
         }
     }
 
-    /// Tells of a frame's records, which are in the index and not yet visible; `numbers` are theirs.
-    /// The leader calls it, frame by frame. Whether the claim on the budget has changed.
+    /// Takes a frame's records, which are in the index and not yet visible; `numbers` are theirs.
+    /// The leader calls it, frame by frame. Returns whether the claim on the budget has changed.
     pub(crate) fn forward(
         &self,
         payload: &[&[u8]],
@@ -309,7 +314,7 @@ impl ReadBuffer {
             let value = match kind.step() {
                 Some(Step::Value) => Some(value),
                 Some(Step::Nothing) => None,
-                // Only those who read know its effect on the key.
+                // Only readers know its effect on the key.
                 None => return structure.invalidate(&key, sequence),
             };
             told += 1;
@@ -320,7 +325,7 @@ impl ReadBuffer {
             counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
         }
         if structure.memory_bytes() > self.limit_bytes() {
-            // Whatever the writes were: they take the memory of arenas.
+            // All writes count, stored here or not: they take the memory of arenas.
             let bytes: usize = payload.iter().map(|part| part.len()).sum();
             structure.shrink(SHRINK_PACE * bytes as u64);
         }
@@ -332,9 +337,9 @@ impl ReadBuffer {
         self.has_to_claim(structure)
     }
 
-    /// Tells what all blocks of the store take in memory, of the cache's so many bytes. A buffer that
-    /// is awake and no longer needed falls asleep with the next write. Stale versions come and go:
-    /// between the two limits it stays as it is.
+    /// Compares the bytes of all blocks of the store in memory with the bytes of the cache. A
+    /// buffer that is awake and no longer needed falls asleep with the next write. Stale versions
+    /// come and go: between the two limits the buffer stays as it is.
     pub(crate) fn weigh_blocks(&self, blocks_bytes: u64, cache_bytes: u64) {
         if blocks_bytes <= cache_bytes {
             self.blocks_fit.store(true, Ordering::Relaxed);
@@ -352,18 +357,18 @@ impl ReadBuffer {
         self.worth.pays(hits, held_bytes, self.limit_bytes())
     }
 
-    /// The leader's, between two frames: the next one is not forwarded any more, and raises the floor
-    /// of everything that is held until the buffer wakes.
+    /// Puts the buffer to sleep. The leader calls it between two frames: the next one is not
+    /// forwarded any more, and raises the floor of everything that is held until the buffer wakes.
     fn fall_asleep(&self, structure: &dyn Structure) {
         self.awake.store(false, Ordering::SeqCst);
         self.sleeps.fetch_add(1, Ordering::Relaxed);
-        // It wakes for gets.
+        // The buffer wakes for gets.
         self.boundary.give_back();
         structure.clear();
     }
 
-    /// The structure, if the buffer is awake. If not, one store is enough: what a fill that wakes it
-    /// at this moment takes in is from before that number, and counts no more.
+    /// Returns the structure, if the buffer is awake. If not, one store is enough: a fill that
+    /// wakes it at this moment brings an entry from before that number, which counts no more.
     fn awake_or_told(&self, last_sequence: SequenceNumber) -> Option<&dyn Structure> {
         if !self.awake.load(Ordering::SeqCst) {
             self.slept_until.0.store(last_sequence, Ordering::SeqCst);
@@ -383,7 +388,7 @@ impl ReadBuffer {
                 ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),
             }
         });
-        // In the one order, too: who finds it awake finds the number that it slept until.
+        // In the one order, too: a thread that finds it awake finds the number that it slept until.
         if !self.awake.load(Ordering::SeqCst) {
             self.settle_limit();
             self.awake.store(true, Ordering::SeqCst);
@@ -399,7 +404,7 @@ impl ReadBuffer {
     ) {
         let mut sequence = first_sequence;
         for part in payload {
-            // Batches are built by the store itself: what follows each other is records.
+            // The store itself builds batches: a part is a sequence of records.
             for record in Records::new(part).map_while(Result::ok) {
                 let key_end = record.key_offset + record.key_bytes;
                 let key = part
@@ -421,16 +426,17 @@ impl ReadBuffer {
         }
     }
 
-    /// Entries of the keyspace from before `sequence` count no more, nor do reads from before it.
-    /// To be called before `sequence` is visible, and after whoever reads at `sequence` sees what
-    /// it changes.
+    /// Raises the floor: entries of the keyspace from before `sequence` count no more, nor do reads
+    /// from before it. Call it before `sequence` is visible, and when a reader at `sequence`
+    /// already sees the change.
     pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
         self.floor(keyspace.number())
             .fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// What is from before this number counts no more, in a keyspace. In the one order of all threads:
-    /// who finds the buffer awake finds what it slept through.
+    /// Returns the number before which entries and reads of a keyspace count no more. It loads in
+    /// the one order of all threads: a thread that finds the buffer awake finds the number that it
+    /// slept until.
     #[inline]
     fn floor_of(&self, keyspace: u32) -> SequenceNumber {
         let of_keyspace = self.floor(keyspace).load(Ordering::Acquire);

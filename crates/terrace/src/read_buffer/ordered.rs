@@ -1,8 +1,8 @@
 //! One balanced tree under one lock: the ordered structure, to compare the hash with.
 //!
-//! Eviction is a clock whose hand walks over the keys in their order: what was read since the hand
-//! passed stays. As in the hash, a full buffer takes a back-fill at the second miss of its key within a
-//! while, and readers and fills that find the lock taken go away.
+//! Eviction is a clock whose hand walks over the keys in their order: an entry that was read since
+//! the hand passed stays. As in the hash, a full buffer takes a back-fill at the second miss of its
+//! key within a while. Readers and fills that find the lock taken go away.
 //!
 //! Keys share stripes by hash. Stripes are raised and compared under the lock.
 
@@ -16,10 +16,10 @@ use super::structure::{Counts, Fill, Found, Key, Structure, Version};
 use crate::SequenceNumber;
 
 const STRIPES: usize = 1 << 12;
-/// What an entry takes beside its key and value: its place in a node, half as many again that are
+/// Bytes of an entry beside its key and value: its place in a node, half as many again that are
 /// free, and the two allocations' own.
 const BOOKKEEPING_BYTES: u64 = 112;
-/// Of the memory one part in this many remembers misses, at four bytes each.
+/// Divisor of the memory: that part remembers misses, at four bytes each.
 const MISSES_PART: u64 = 64;
 
 /// See the head of the file.
@@ -48,7 +48,7 @@ struct Entry {
     used: bool,
 }
 
-/// The keyspace and the key, so that one order serves all.
+/// Returns the keyspace and the key, so that one order serves all.
 fn full_key(key: &Key<'_>) -> Box<[u8]> {
     [&key.keyspace.to_be_bytes(), key.bytes].concat().into()
 }
@@ -91,7 +91,7 @@ impl Tree {
 
     fn missed_before(&mut self, key: &Key<'_>) -> bool {
         let place = key.hash as usize % self.missed.len();
-        // Never zero, as empty places are.
+        // A miss is never zero, as empty places are.
         let fingerprint = (key.hash >> 32) as u32 | 1;
         let noted = self.missed.get_mut(place);
         noted.is_some_and(|noted| std::mem::replace(noted, fingerprint) == fingerprint)
@@ -123,7 +123,7 @@ impl Tree {
         }
     }
 
-    /// Moves the hand to the next entry that was not read since it passed, and removes that.
+    /// Moves the hand to the next entry that was not read since it passed, and removes that entry.
     fn evict(&mut self) {
         loop {
             let behind = (Bound::Excluded(&*self.hand), Bound::Unbounded);
@@ -208,7 +208,7 @@ impl Structure for OrderedBuffer {
             return Fill::Outdated;
         }
         let held = tree.entries.get(&full_key).map(|entry| entry.sequence);
-        // One that is older is from before a floor.
+        // An older entry is from before a floor.
         if held.is_some_and(|held| held >= version.sequence)
             || !tree.insert(full_key, version, self.capacity_bytes)
         {
@@ -225,7 +225,7 @@ impl Structure for OrderedBuffer {
         self.memory_bytes.store(self.fixed_bytes, Ordering::Relaxed);
     }
 
-    /// Not here: what it frees stays with the allocator, so it is lent nothing.
+    /// Does nothing: freed memory stays with the allocator, so the tree is lent nothing.
     fn limit(&self, _bytes: u64) {}
 
     fn shrink(&self, _bytes: u64) {}

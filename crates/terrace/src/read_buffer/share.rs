@@ -13,7 +13,7 @@ use crate::memory::{self, Loan, READ_BUFFER, Request, Share};
 /// Part of its size, in 64ths, beyond which a buffer holds entries in earnest. A structure takes eight
 /// without any.
 const IN_EARNEST_64THS: u64 = 9;
-/// Part of its size, in 64ths, that a buffer keeps which has yielded its memory to scans.
+/// Part of its size, in 64ths, that a buffer keeps after it yielded its memory to scans.
 const YIELDED_64THS: u64 = 12;
 
 impl ReadBuffer {
@@ -24,7 +24,7 @@ impl ReadBuffer {
         self.settle_limit();
     }
 
-    /// Tells the structure its limit. Threads do it one at a time, so that the last one tells the last
+    /// Sets the structure's limit. Threads do it one at a time, so that the last one sets the last
     /// number, and after the structure was made, too.
     pub(super) fn settle_limit(&self) {
         let _settling = self.settling.lock();
@@ -33,7 +33,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Returns the most that it may hold at present.
+    /// Returns the maximum bytes that it may hold at present.
     pub(super) fn limit_bytes(&self) -> u64 {
         self.share(self.request(0, true)).limit_bytes
     }
@@ -110,8 +110,8 @@ impl ReadBuffer {
         self.share(self.request(held_bytes, true)).bytes
     }
 
-    /// Has `divide` give it a share of the budget for its present request. Threads do it one at a time, so
-    /// that the last one sees, and tells, the changes of all.
+    /// Has `divide` give it a share of the budget for its present request. Threads do it one at a
+    /// time, so that the last one sees, and passes on, the changes of all.
     pub(crate) fn settle_claim<T>(&self, divide: impl FnOnce(Request) -> (Share, T)) -> T {
         let _settling = self.settling.lock();
         let is_awake = self.awake.load(Ordering::SeqCst);

@@ -1,5 +1,5 @@
 //! Forwards, back-fills, evictions, snapshots and floors beside one another, under thousands of
-//! schedules, with a model that knows what every reader is to see.
+//! schedules, with a model that knows every reader's answer.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool as Flag;
@@ -12,7 +12,7 @@ use crate::WriteBatch;
 const SEED: u64 = 5;
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 const SCHEDULES: usize = 2_000;
-/// How often priorities change in a schedule.
+/// Number of changes of priorities in a schedule.
 const CHANGES: usize = 3;
 const WRITES: u64 = 9;
 /// Deletes everything, as a record that names no key.
@@ -23,7 +23,7 @@ const OTHERS: u64 = 3;
 
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
 
-/// What write `number` does to a key.
+/// Returns the effect of write `number` on a key.
 fn write_of(number: u64, key: usize) -> Option<(Kind, Vec<u8>)> {
     let of_key = number as usize % 2 == key;
     match number {
@@ -35,7 +35,7 @@ fn write_of(number: u64, key: usize) -> Option<(Kind, Vec<u8>)> {
     }
 }
 
-/// The newest version of a key up to a number, as the tables would give it.
+/// Returns the newest version of a key up to a number, as the tables would give it.
 fn newest(key: usize, until: u64) -> Option<(u64, Option<Vec<u8>>)> {
     let writes = (1..=until).rev();
     let (number, (kind, value)) = writes
@@ -43,7 +43,7 @@ fn newest(key: usize, until: u64) -> Option<(u64, Option<Vec<u8>>)> {
         .next()?;
     match kind {
         Kind::Put => Some((number, Some(value))),
-        // What a range delete covers is not found at all.
+        // A key that a range delete covers is not found at all.
         Kind::RangeDelete => None,
         _ => Some((number, None)),
     }
@@ -55,7 +55,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// What the leader does.
+    /// Writes as the leader does.
     fn write(&self) {
         for number in 1..=WRITES {
             let mut batch = WriteBatch::new();
@@ -68,7 +68,7 @@ impl Stage {
         }
     }
 
-    /// What a get does, and a look again at the same snapshot later.
+    /// Reads as a get does, and looks again at the same snapshot later.
     fn read(&self) {
         for round in 0..6 {
             let snapshot = self.visible.load(Ordering::Acquire);
@@ -94,7 +94,7 @@ impl Stage {
         assert_eq!(found, wanted, "key {key} at {snapshot}");
     }
 
-    /// Twice, since a full buffer does not want what was missed once.
+    /// Offers twice, since a full buffer does not want a key that was missed once.
     fn offer(&self, key: usize, snapshot: u64) {
         let Some((sequence, value)) = newest(key, snapshot) else {
             return;
@@ -107,7 +107,7 @@ impl Stage {
         }
     }
 
-    /// Blocks fit, and fit no more.
+    /// Makes blocks fit, and fit no more.
     fn weigh(&self) {
         for number in 0..2 * WRITES {
             self.buffer.weigh_blocks(10 * ((number + 1) % 2), 1);
@@ -115,7 +115,7 @@ impl Stage {
         }
     }
 
-    /// Other keys come, so that these have to go.
+    /// Fills other keys, so that these have to go.
     fn crowd(&self) {
         for number in 0..OTHERS {
             let key = [b"other".as_slice(), &[number as u8]].concat();
@@ -209,8 +209,8 @@ fn a_buffer_that_is_sent_to_sleep_and_woken_shows_what_snapshots_hold() {
     }
 }
 
-/// One back-fill beside one forward of the same key, with the buffer asleep or awake before: the
-/// old value never stays.
+/// Runs one back-fill beside one forward of the same key, with the buffer asleep or awake before:
+/// the old value never stays.
 #[test]
 fn a_fill_and_a_forward_notice_one_another() {
     let (old, new) = ([1; 8], [2; 8]);
@@ -234,7 +234,7 @@ fn a_fill_and_a_forward_notice_one_another() {
             );
         };
         if is_awake {
-            // By another key: this one must not be held when the two meet.
+            // Another key wakes it: this one must not be held when the two meet.
             let other = Key::new(KEYSPACE, KEYS[1], key_hash(KEYS[1], SEED));
             buffer.fill(&other, Version { sequence: 1, value }, 4);
         }
@@ -252,8 +252,8 @@ fn a_fill_and_a_forward_notice_one_another() {
     };
     for structure in [ReadBufferStructure::Hash, ReadBufferStructure::Ordered] {
         for is_awake in [false, true] {
-            // One thread goes far while the other stands at a point: what a scheduler with
-            // priorities tries, and one that tosses a coin at every step hardly ever does.
+            // One thread goes far while the other stands at a point: a scheduler with priorities
+            // tries that, and one that tosses a coin at every step hardly ever does.
             schedules::check_pct(move || run(structure, is_awake), SCHEDULES, CHANGES);
         }
     }

@@ -1,14 +1,14 @@
-//! What the read buffer shows of itself.
+//! The statistics of the read buffer.
 
 use serde::{Deserialize, Serialize};
 
-/// What the read buffer holds and has done since the store was opened.
+/// Contents of the read buffer, and its work since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReadBufferStatistics {
     /// Gets that it answered.
     pub hits: u64,
-    /// Those of them that were told that the key is absent.
+    /// Those of them whose answer was that the key is absent.
     pub absent_hits: u64,
     /// Gets that it could not answer.
     pub misses: u64,
@@ -22,17 +22,17 @@ pub struct ReadBufferStatistics {
     pub fills_dropped: u64,
     /// Entries that made room for others.
     pub evictions: u64,
-    /// How often it was put to sleep, because hits did not pay for what writes paid.
+    /// Number of times that it was put to sleep, because hits did not pay for its cost to writes.
     pub sleeps: u64,
     /// Memory that it takes, bookkeeping included.
     pub bytes: u64,
-    /// The most that it may take now: with what idle arenas lend it, and without what it leaves to the
-    /// blocks of a store that is scanned and seldom asked for single keys.
+    /// Maximum memory that it may take now: with the loans of idle arenas, and without the part
+    /// that it leaves to the blocks of a store that is scanned and seldom asked for single keys.
     pub capacity_bytes: u64,
 }
 
 impl ReadBufferStatistics {
-    /// Hits of all gets, from 0 to 1; `None` before the first.
+    /// Returns the hits of all gets, from 0 to 1; `None` before the first.
     pub fn hit_ratio(&self) -> Option<f64> {
         let gets = self.hits + self.misses;
         (gets > 0).then(|| self.hits as f64 / gets as f64)

@@ -1,8 +1,8 @@
-//! What the buffer asks of a structure that holds its entries.
+//! The interface of a structure that holds the buffer's entries.
 
 use crate::{KeyspaceId, SequenceNumber};
 
-/// So many times the bytes that come leave a structure that holds more than it may.
+/// Bytes that leave a structure which holds more than it may, for each byte that comes.
 pub(super) const SHRINK_PACE: u64 = 3;
 
 /// A key, hashed.
@@ -14,7 +14,7 @@ pub(crate) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// `hash` is that of the user key: keyspaces are told apart here.
+    /// Makes a key. `hash` is that of the user key: keyspaces are told apart here.
     #[inline]
     pub(crate) fn new(keyspace: KeyspaceId, bytes: &'a [u8], hash: u64) -> Self {
         let keyspace = keyspace.number();
@@ -27,14 +27,14 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What a key has from a number on: a value, or nothing.
+/// The state of a key from a number on: a value, or nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Version<'a> {
     pub(crate) sequence: SequenceNumber,
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// What a reader is told.
+/// An answer to a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Value(Box<[u8]>),
@@ -42,17 +42,18 @@ pub(crate) enum Found {
     Absent,
 }
 
-/// What became of a back-fill.
+/// The outcome of a back-fill.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     Taken,
     /// Its stripe has seen a newer forward.
     Outdated,
-    /// It is there already, too large, or not read often enough; or others are in the way.
+    /// The entry is there already, too large, or not read often enough; or other threads are in the
+    /// way.
     NotWanted,
 }
 
-/// What a structure counts.
+/// Counters of a structure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) hits: u64,
@@ -62,37 +63,37 @@ pub(super) struct Counts {
 }
 
 /// Entries and stripes. Forwards and invalidations come from one thread at a time, in the order of
-/// their numbers; reads and fills from any, and these wait for nobody: where another thread is in
-/// the way a read misses and a fill is dropped.
+/// their numbers. Reads and fills come from any thread and wait for no other: where one is in the
+/// way, a read misses and a fill is dropped.
 pub(super) trait Structure: Send + Sync {
-    /// The key's entry, if its number is from `floor` to `snapshot`.
+    /// Returns the key's entry, if its number is from `floor` to `snapshot`.
     fn get(&self, key: &Key<'_>, floor: SequenceNumber, snapshot: SequenceNumber) -> Option<Found>;
 
-    /// Raises the key's stripe and brings its entry up to date; makes one if `insert`. Whether the
-    /// version was stored.
+    /// Raises the key's stripe and brings its entry up to date; makes one if `insert`. Returns
+    /// whether the version was stored.
     fn forward(&self, key: &Key<'_>, version: Version<'_>, insert: bool) -> bool;
 
     /// Raises the key's stripe and forgets its entry.
     fn invalidate(&self, key: &Key<'_>, sequence: SequenceNumber);
 
-    /// Takes what was read at `read_at`, unless the key's stripe has seen a newer number by the time
-    /// that the entry can be found by a forward.
+    /// Takes a version that was read at `read_at`, unless the key's stripe has seen a newer number
+    /// by the time that a forward can find the entry.
     fn fill(&self, key: &Key<'_>, version: Version<'_>, read_at: SequenceNumber) -> Fill;
 
     /// Drops all entries and their memory. The stripes stay.
     fn clear(&self);
 
-    /// How much memory to take from now on, bookkeeping included, up to what it was made for. What it
-    /// holds beyond that it lets go as entries come, and when it is told to.
+    /// Sets the memory to take from now on, bookkeeping included, up to the size it was made for.
+    /// Memory beyond the limit leaves as entries come, and by `shrink`.
     fn limit(&self, bytes: u64);
 
-    /// Lets go of so many bytes of what is held beyond the limit, or of some.
+    /// Releases `bytes` of the memory that is held beyond the limit, or fewer.
     fn shrink(&self, bytes: u64);
 
-    /// The least that it can be limited to.
+    /// Returns the lowest limit in bytes.
     fn least_bytes(&self) -> u64;
 
-    /// Memory taken, bookkeeping included.
+    /// Returns the memory taken, bookkeeping included.
     fn memory_bytes(&self) -> u64;
 
     fn counts(&self) -> Counts;

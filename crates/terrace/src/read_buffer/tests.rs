@@ -15,7 +15,7 @@ fn buffer(options: ReadBufferOptions, capacity_bytes: u64) -> ReadBuffer {
     ReadBuffer::new(options, capacity_bytes, SEED)
 }
 
-/// One buffer of each structure.
+/// Makes one buffer of each structure.
 fn each_with(policy: ForwardPolicy, capacity_bytes: u64) -> impl Iterator<Item = ReadBuffer> {
     let structures = [ReadBufferStructure::Hash, ReadBufferStructure::Ordered];
     structures.into_iter().map(move |structure| {
@@ -37,7 +37,7 @@ fn of(key: &[u8]) -> Key<'_> {
     Key::new(KEYSPACE, key, key_hash(key, SEED))
 }
 
-/// Offers a version twice, since a full buffer does not want what was missed once.
+/// Offers a version twice, since a full buffer does not want a key that was missed once.
 fn fill(buffer: &ReadBuffer, key: &[u8], sequence: u64, value: &[u8], read_at: u64) {
     let value = Some(value);
     for _ in 0..2 {
@@ -59,7 +59,7 @@ fn put(key: &[u8], value: &[u8]) -> WriteBatch {
     batch
 }
 
-/// Has a buffer settle its claim on a budget of which others have a part.
+/// Has a buffer settle its claim on a budget of which other consumers have a part.
 fn claimed_beside(buffer: &ReadBuffer, others_bytes: u64) -> u64 {
     let budget_bytes = buffer.capacity_bytes - others_bytes;
     buffer.settle_claim(|request| {
@@ -72,7 +72,7 @@ fn claimed(buffer: &ReadBuffer) -> u64 {
     claimed_beside(buffer, 0)
 }
 
-/// What the leader does with a batch whose first number is `sequence`.
+/// Forwards a batch as the leader does; its first number is `sequence`.
 fn write(buffer: &ReadBuffer, batch: &WriteBatch, sequence: u64) {
     let last = sequence + u64::from(batch.records()) - 1;
     buffer.prepare(&[batch.payload()], sequence);
@@ -91,7 +91,7 @@ fn what_is_read_is_kept_and_only_for_who_may_see_it() {
         assert!(!buffer.fill(&of(b"k"), version, 9), "nothing more to claim");
         assert_eq!(get(&buffer, b"k", 9), value(b"five"));
         assert_eq!(get(&buffer, b"k", 5), value(b"five"));
-        // An older version may be what this reader is to see.
+        // This reader may have to see an older version.
         assert_eq!(get(&buffer, b"k", 4), None);
         assert_eq!(get(&buffer, b"other", 9), None);
         let elsewhere = Key::new(KeyspaceId::from_number(2), b"k", key_hash(b"k", SEED));
@@ -112,8 +112,8 @@ fn a_hit_newer_than_the_snapshot_is_a_miss() {
     }
 }
 
-/// The first hole of the published design: two writers of one key forward in the other order. Here
-/// the leader forwards both, and an older number changes nothing even so.
+/// The first hole of the published design: two writers of one key forward in the other order.
+/// Here the leader forwards both; even so, an older number changes nothing.
 #[test]
 fn an_older_forward_never_replaces_a_newer_one() {
     let policies = [ForwardPolicy::Resident, ForwardPolicy::All];
@@ -129,8 +129,8 @@ fn an_older_forward_never_replaces_a_newer_one() {
     }
 }
 
-/// The second hole: a reader that back-fills overwrites a newer forward. With the key absent, with
-/// it evicted after the forward, and with the buffer asleep when the forward came.
+/// The second hole: a reader that back-fills overwrites a newer forward. Cases: the key is absent,
+/// it was evicted after the forward, or the buffer slept when the forward came.
 #[test]
 fn a_back_fill_from_before_a_forward_is_dropped() {
     for buffer in each() {
@@ -139,7 +139,7 @@ fn a_back_fill_from_before_a_forward_is_dropped() {
         fill(&buffer, b"k", 1, b"old", 4);
         assert_eq!(get(&buffer, b"k", 5), None);
         assert!(buffer.statistics().fills_dropped > 0);
-        // A read that saw the write.
+        // This read saw the write.
         fill(&buffer, b"k", 5, b"new", 5);
         assert_eq!(get(&buffer, b"k", 5), value(b"new"));
     }
@@ -175,7 +175,7 @@ fn a_resident_key_follows_its_writes_whatever_their_size() {
         write(&buffer, &batch, 10);
         assert_eq!(get(&buffer, b"k", 10), None);
         assert_eq!(get(&buffer, b"k", 11), Some(Found::Absent));
-        // Too large to be kept: what was there has to go.
+        // The value is too large to be kept: the old entry has to go.
         write(&buffer, &put(b"k", &[3; 60 << 10]), 12);
         assert_eq!(get(&buffer, b"k", 12), None);
         let statistics = buffer.statistics();
@@ -213,7 +213,7 @@ fn invalidate_first_removes_the_entry_before_the_write() {
         let batch = put(b"k", b"new");
         buffer.prepare(&[batch.payload()], 2);
         assert_eq!(get(&buffer, b"k", 1), None);
-        // A reader of now, before the write is visible.
+        // A reader comes before the write is visible.
         fill(&buffer, b"k", 1, b"old", 1);
         assert_eq!(get(&buffer, b"k", 1), None);
         buffer.forward(&[batch.payload()], 2..=2);
@@ -227,13 +227,13 @@ fn what_a_floor_covers_counts_no_more() {
         fill(&buffer, b"k", 1, b"old", 4);
         buffer.raise_floor(KEYSPACE, 5);
         assert_eq!(get(&buffer, b"k", 9), None);
-        // Began before the floor was raised.
+        // The read began before the floor was raised.
         fill(&buffer, b"other", 1, b"old", 4);
         assert_eq!(get(&buffer, b"other", 9), None);
-        // The read saw what raised the floor, and the key had not been touched by it.
+        // The read saw the change that raised the floor, and the change had not touched the key.
         fill(&buffer, b"third", 1, b"kept", 6);
         assert_eq!(get(&buffer, b"third", 9), value(b"kept"));
-        // Whether a snapshot from before saw another version is not known any more.
+        // The buffer no longer knows whether an older snapshot saw another version.
         assert_eq!(get(&buffer, b"third", 4), None);
         write(&buffer, &put(b"k", b"new"), 10);
         assert_eq!(get(&buffer, b"k", 10), value(b"new"));
@@ -274,8 +274,8 @@ fn a_kind_that_reads_must_interpret_removes_the_entry() {
     }
 }
 
-/// Many keys through little memory: what is found is right, what is held is bounded, and what is
-/// read again and again stays while others come and go.
+/// Sends many keys through little memory: answers are right, the bytes held are bounded, and keys
+/// that are read again and again stay while others come and go.
 #[test]
 fn eviction_keeps_what_is_read_and_bounds_what_is_held() {
     const CAPACITY_BYTES: u64 = 64 << 10;
@@ -309,7 +309,7 @@ fn eviction_keeps_what_is_read_and_bounds_what_is_held() {
 #[test]
 fn what_is_read_once_pushes_nothing_out() {
     const CAPACITY_BYTES: u64 = 64 << 10;
-    // Small records are more than there are places for: many lie in the ring, and nothing names them.
+    // There are more small records than places: many lie in the ring, and nothing names them.
     let sizes = [100, 20].into_iter();
     let each = |bytes| each_with(ForwardPolicy::Resident, CAPACITY_BYTES).map(move |b| (b, bytes));
     for (buffer, value_bytes) in sizes.flat_map(each) {
@@ -336,8 +336,8 @@ fn what_is_read_once_pushes_nothing_out() {
     }
 }
 
-/// A load leaves a buffer full of what nobody asked for: reads take its place at once, and leave each
-/// other theirs.
+/// A load leaves a buffer full of entries that no read asked for: reads take their place at once,
+/// and then leave each other theirs.
 #[test]
 fn what_was_written_and_never_read_gives_way_at_first_misses() {
     let options = ReadBufferOptions {
@@ -391,13 +391,13 @@ fn places_for_records_of_their_size_leave_the_memory_to_records() {
     let large = (held(100, 1000), held(1008, 1000));
     assert!(large.1 > large.0 + large.0 / 20, "{large:?}");
     assert!(large.1 > CAPACITY_BYTES * 91 / 100, "{large:?}");
-    // Six slots a bucket are too few for some of such small ones.
+    // Six slots a bucket are too few for some of these small records.
     let small = (held(100, 100), held(1008, 100));
     assert!(small.0 > CAPACITY_BYTES * 80 / 100, "{small:?}");
     assert!(small.1 < small.0 / 2, "{small:?}");
 }
 
-/// Byte by byte it would come between blocks; all at once for nothing it would be in their place.
+/// A claim byte by byte would come between blocks; an early claim of all would idle in their place.
 #[test]
 fn a_buffer_claims_all_once_it_holds_entries_and_little_before() {
     const CAPACITY_BYTES: u64 = 16 << 20;
@@ -447,7 +447,7 @@ fn a_buffer_that_nobody_reads_takes_no_memory() {
     }
 }
 
-/// The first write does not wait for it.
+/// The first write does not wait for the memory.
 #[test]
 fn a_buffer_that_takes_every_write_is_awake_from_the_start() {
     for buffer in each_with(ForwardPolicy::All, 64 << 10) {
@@ -460,7 +460,7 @@ fn a_buffer_that_takes_every_write_is_awake_from_the_start() {
     }
 }
 
-/// A window of writes without a hit, and whatever is left of the last one.
+/// Writes a window without a hit, and so ends one that has begun.
 fn write_a_window(buffer: &ReadBuffer, from: u64) -> u64 {
     let writes = worth::WINDOW_WRITES;
     for number in from..from + writes {
@@ -480,9 +480,9 @@ fn a_buffer_that_does_not_pay_sleeps_and_forgets() {
         let claimed = claimed(&buffer);
         assert!(claimed < 64 << 10, "{claimed}");
         assert_eq!(get(&buffer, b"k", next), None);
-        // A write that it sleeps through.
+        // The buffer sleeps through this write.
         write(&buffer, &put(b"k", b"new"), next);
-        // So many reads that it wakes, and one from before that write, which comes late.
+        // Enough reads come to wake it, and one from before that write, which comes late.
         for read in 0..100_000u64 {
             let version = Version {
                 sequence: 1,

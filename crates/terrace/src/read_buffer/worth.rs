@@ -1,17 +1,17 @@
-//! Whether the buffer is worth what every write pays for it.
+//! Whether the buffer is worth its cost to every write.
 //!
 //! While the buffer is awake, a write looks for its key there: a cache line from memory, and the
 //! entry if there is one. A hit saves a get several times that. So the leader sets hits against
 //! writes, a window of writes at a time, and puts the buffer to sleep when the balance is gone;
-//! asleep, it costs a write one store. What it held is dropped, and its memory is the block cache's.
-//! A surplus counts for a few windows, so that a burst of writes does not end what pays. A buffer
-//! that is still filling is judged by the hits that it would have full: judged by those it has, one
-//! that pays later would be emptied again and again before it does.
+//! asleep, it costs a write one store. Its entries are dropped, and its memory is the block
+//! cache's. A surplus counts for a few windows, so that a burst of writes does not empty a buffer
+//! that pays. A buffer that is still filling is judged by the hits that it would have full: judged
+//! by those it has, one that pays later would be emptied again and again before it does.
 //!
-//! Asleep, gets that read a table are counted. They wake the buffer when there are enough of them
-//! beside the writes that hits could pay, and not before a number that doubles with each time that
-//! it was put to sleep again: a workload that it cannot serve pays for trying less and less often.
-//! Both counts fade, so that what was long ago keeps it from nothing.
+//! While the buffer sleeps, gets that read a table are counted. They wake it when there are enough
+//! of them beside the writes that hits could pay. Their least number doubles with each time that
+//! the buffer was put to sleep again: a workload that it cannot serve pays for trying less and less
+//! often. Both counts fade, so that old ones keep it from nothing.
 
 use terrace_lsm::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -19,36 +19,36 @@ const IS_EXPLORED: bool = cfg!(all(test, feature = "shuttle"));
 
 /// Writes from one comparison to the next.
 pub(super) const WINDOW_WRITES: u64 = if IS_EXPLORED { 3 } else { 64 << 10 };
-/// A hit pays for so many writes: measured are some 700 ns against 150.
+/// Number of writes that a hit pays for: measured are some 700 ns against 150.
 const WRITES_PER_HIT: u64 = 4;
-/// The most that is paid in advance, in writes.
+/// Maximum that is paid in advance, in writes.
 const MOST_SURPLUS: u64 = if IS_EXPLORED { 1 } else { 4 * WINDOW_WRITES };
-/// A buffer that takes so much of its capacity in a window, one part in so many, is still filling.
+/// Divisor of its capacity: a buffer that takes that part of it in a window is still filling.
 const FILLING_PART: u64 = 16;
-/// The most that a filling buffer's hits are multiplied by.
+/// Maximum factor for a filling buffer's hits.
 const MOST_FORESEEN: u64 = 8;
 /// Gets that wake a buffer which was put to sleep once.
 const FEWEST_GETS: u64 = if IS_EXPLORED { 1 } else { 16 << 10 };
-/// So often that number doubles at most.
+/// Maximum number of times that `FEWEST_GETS` doubles.
 const MOST_DOUBLINGS: u32 = 8;
-/// One get in so many is counted, for as many: they all count in one place.
+/// Number of gets of which one is counted, for all of them: they all count in one place.
 const GETS_SAMPLED: u64 = if IS_EXPLORED { 1 } else { 16 };
-/// After so many writes asleep, what was counted counts half.
+/// Number of writes asleep after which earlier counts are halved.
 const FADING_WRITES: u64 = 8 << 20;
 
-/// What is counted for it. See the head of the file.
+/// Counters of the comparison. See the head of the file.
 #[derive(Default)]
 pub(super) struct Worth {
     /// Writes since the last comparison, and since the buffer fell asleep. Only the leader writes
     /// these and the next four.
     told: AtomicU64,
     spared: AtomicU64,
-    /// Hits up to the last comparison, and what was held then.
+    /// Hits up to the last comparison, and the bytes held then.
     hits: AtomicU64,
     held_bytes: AtomicU64,
-    /// What hits have paid in advance, in writes.
+    /// Writes that hits have paid in advance.
     surplus: AtomicU64,
-    /// How often it was put to sleep, less what it has paid since.
+    /// Number of times that it was put to sleep; each window that pays halves it.
     sleeps: AtomicU32,
     gets: Gets,
 }
@@ -59,14 +59,15 @@ pub(super) struct Worth {
 struct Gets(AtomicU64);
 
 impl Worth {
-    /// The leader's: counts the writes that an awake buffer was told of. Whether to compare.
+    /// Counts the writes forwarded to an awake buffer. The leader calls it. Returns whether to
+    /// compare.
     pub(super) fn told(&self, writes: u64) -> bool {
         let sum = self.told.load(Ordering::Relaxed) + writes;
         self.told.store(sum, Ordering::Relaxed);
         sum >= WINDOW_WRITES
     }
 
-    /// The leader's: counts the writes that a sleeping buffer was spared.
+    /// Counts the writes that a sleeping buffer was spared. The leader calls it.
     pub(super) fn spared(&self, writes: u64) {
         let mut sum = self.spared.load(Ordering::Relaxed) + writes;
         if sum >= FADING_WRITES {
@@ -78,8 +79,8 @@ impl Worth {
         self.spared.store(sum, Ordering::Relaxed);
     }
 
-    /// The leader's, when a window has ended with so many hits ever and so much of the capacity
-    /// taken: whether the buffer stays awake.
+    /// Returns whether the buffer stays awake. The leader calls it when a window has ended, with
+    /// the hits ever and the bytes taken of the capacity.
     pub(super) fn pays(&self, hits: u64, held_bytes: u64, capacity_bytes: u64) -> bool {
         let new_hits = hits.saturating_sub(self.hits.swap(hits, Ordering::Relaxed));
         let held_before_bytes = self.held_bytes.swap(held_bytes, Ordering::Relaxed);
@@ -105,8 +106,8 @@ impl Worth {
         pays
     }
 
-    /// A get of a key with this hash has read a table while the buffer was asleep: whether it is to
-    /// wake.
+    /// Counts a get of a key with this hash that read a table while the buffer was asleep. Returns
+    /// whether the buffer is to wake.
     pub(super) fn wakes(&self, hash: u64) -> bool {
         let sleeps = self.sleeps.load(Ordering::Relaxed);
         if sleeps == 0 {
@@ -120,9 +121,9 @@ impl Worth {
     }
 }
 
-/// The hits of a window during which a buffer grew from the one size to the other, as they would be
-/// had it been full. With gets that are drawn alike from all keys they grow as it does; with others
-/// this is too many, until it is full.
+/// Returns the hits that a window would have had if the buffer had been full. During it, the buffer
+/// grew from the one size to the other. With gets that are drawn alike from all keys, hits grow as
+/// the buffer does; with others the answer is too high, until the buffer is full.
 fn when_full(hits: u64, held_bytes: [u64; 2], capacity_bytes: u64) -> u64 {
     let [before, after] = held_bytes;
     if after.saturating_sub(before) < (capacity_bytes / FILLING_PART).max(1) {
@@ -135,7 +136,7 @@ fn when_full(hits: u64, held_bytes: [u64; 2], capacity_bytes: u64) -> u64 {
         .min(u64::try_from(full).unwrap_or(u64::MAX))
 }
 
-/// Half of the gets may become hits.
+/// Returns whether gets are enough to wake the buffer. Half of them may become hits.
 fn is_enough(gets: u64, writes: u64, sleeps: u32) -> bool {
     let fewest = FEWEST_GETS << sleeps.saturating_sub(1).min(MOST_DOUBLINGS);
     gets >= fewest && (gets / 2).saturating_mul(WRITES_PER_HIT) >= writes
@@ -147,7 +148,7 @@ mod tests {
 
     const CAPACITY_BYTES: u64 = 1 << 20;
 
-    /// A window of writes, after so many hits of a full buffer.
+    /// Ends a window of writes, after `hits` of a full buffer.
     fn window(worth: &Worth, hits: u64) -> bool {
         assert!(worth.told(WINDOW_WRITES));
         worth.held_bytes.store(CAPACITY_BYTES, Ordering::Relaxed);
@@ -182,9 +183,9 @@ mod tests {
         // A quarter of it was there on the average: four times the hits would be enough.
         let hits = WINDOW_WRITES / 16;
         assert!(filling(hits, CAPACITY_BYTES / 2));
-        // It takes no more, and as few hits as before.
+        // The buffer takes no more, with as few hits as before.
         assert!(!filling(2 * hits, CAPACITY_BYTES / 2));
-        // It has woken, and fills again: without any hits.
+        // The buffer has woken, and fills again: without any hits.
         assert!(!filling(2 * hits, CAPACITY_BYTES / 2));
         assert!(filling(3 * hits, CAPACITY_BYTES / 2));
         assert_eq!(when_full(1, [0, CAPACITY_BYTES / 16], CAPACITY_BYTES), 8);

@@ -18,7 +18,7 @@ const TABLE_EXTRA: u64 = 8;
 /// Room of the active arena, in sixteenths, below which the next one is prepared: a quarter is full.
 pub(crate) const SPARE_BELOW_SIXTEENTHS: u64 = 12;
 
-/// Returns the size of the arena after one of `last_bytes`, of which so much is free. An arena sealed
+/// Returns the size of the arena after one of `last_bytes` with `free_sixteenths`. An arena sealed
 /// before a quarter of it is full gives no reason to take a larger one.
 pub(crate) fn next_arena_bytes(last_bytes: u64, free_sixteenths: u64, arena_bytes: u64) -> u64 {
     let is_filled = free_sixteenths < SPARE_BELOW_SIXTEENTHS;
@@ -28,10 +28,11 @@ pub(crate) fn next_arena_bytes(last_bytes: u64, free_sixteenths: u64, arena_byte
     )
 }
 
-/// Returns the size of the first arena of an opening that found so many bytes of unflushed writes.
+/// Returns the size of the first arena of an opening that found `recovered_bytes` of unflushed
+/// writes.
 pub(crate) fn first_arena_bytes(recovered_bytes: u64, arena_bytes: u64) -> u64 {
     let grown_bytes = recovered_bytes.saturating_mul(GROWTH).min(arena_bytes);
-    // One of the sizes of other arenas, so that slots serve again.
+    // The size is one of those of other arenas, so that slots serve again.
     let mut bytes = FIRST_ARENA_BYTES;
     while bytes < grown_bytes {
         bytes = bytes.saturating_mul(GROWTH);
@@ -62,7 +63,7 @@ pub(crate) fn needed_bytes(arena_bytes: u64, takes_file: bool) -> u64 {
     in_tables(arena_bytes).saturating_add(file_bytes)
 }
 
-/// Returns the bytes of tables that so many bytes in arenas may become.
+/// Returns the bytes of tables that `arena_bytes` may become.
 pub(crate) fn in_tables(arena_bytes: u64) -> u64 {
     arena_bytes.saturating_add(arena_bytes / TABLE_EXTRA)
 }

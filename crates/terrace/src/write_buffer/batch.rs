@@ -29,7 +29,7 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// Makes an empty batch.
     pub fn new() -> Self {
         WriteBatch::default()
     }
@@ -51,9 +51,9 @@ impl WriteBatch {
         self.push(Kind::Delete, KeyspaceId::DEFAULT, key, &[])
     }
 
-    /// Removes every key from `from` on, up to `to`, which stays, whatever there is between them: a
-    /// record of the two keys is written, and reads and merges go by it. Of the batch's own writes it
-    /// removes those before it. If the two are equal nothing is removed.
+    /// Removes every key from `from` on, up to `to`, which stays. One record of the two keys is
+    /// written, however many keys lie between them, and reads and merges go by it. Of the batch's
+    /// own writes it removes those before it. If the two are equal nothing is removed.
     ///
     /// ```
     /// let mut batch = terrace::WriteBatch::new();
@@ -114,17 +114,17 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// The number of writes.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.records as usize
     }
 
-    /// Whether there are no writes.
+    /// Returns whether there are no writes.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// The bytes the batch takes in a frame.
+    /// Returns the bytes that the batch takes in a frame.
     pub fn size_bytes(&self) -> usize {
         self.payload.len()
     }
@@ -151,12 +151,13 @@ impl WriteBatch {
         self.records
     }
 
-    /// The keyspaces written to, the default one left out.
+    /// Returns the keyspaces written to, the default one left out.
     pub(crate) fn other_keyspaces(&self) -> &[KeyspaceId] {
         &self.others
     }
 
-    /// The open store that the keyspaces are of; `None` if only the default one is written to.
+    /// Returns the open store that the keyspaces are of; `None` if only the default one is written
+    /// to.
     pub(crate) fn opening(&self) -> Option<Opening> {
         self.opening
     }

@@ -20,7 +20,7 @@ pub struct IndexBench {
 }
 
 impl IndexBench {
-    /// A frame for each key, with a value of eight bytes.
+    /// Makes a frame for each key, with a value of eight bytes.
     pub fn new(keys: &[Vec<u8>]) -> Result<Self> {
         let record_bytes: usize = keys.iter().map(|key| key.len() + 64).sum();
         let capacity_bytes = (record_bytes as u64 + (64 << 10)).next_multiple_of(4096);
@@ -57,7 +57,7 @@ impl IndexBench {
         }
     }
 
-    /// Whether the key is found.
+    /// Returns whether the key is found.
     pub fn get(&self, key: &[u8]) -> bool {
         let hash = key_hash(key, SEED);
         self.table
@@ -65,7 +65,7 @@ impl IndexBench {
             .is_some()
     }
 
-    /// The bytes of the first `count` entries from `key` on.
+    /// Returns the bytes of the first `count` entries from `key` on.
     pub fn scan(&self, key: &[u8], count: usize) -> Result<usize> {
         let mut cursor = self.table.cursor(KeyspaceId::DEFAULT);
         cursor.seek(InternalKey::seek(key, MAX_SEQUENCE))?;
@@ -80,7 +80,7 @@ impl IndexBench {
         Ok(bytes)
     }
 
-    /// Memory of the index in bytes.
+    /// Returns the memory of the index in bytes.
     pub fn index_memory_bytes(&self) -> u64 {
         self.table.index_memory_bytes()
     }

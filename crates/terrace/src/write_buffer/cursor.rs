@@ -2,7 +2,7 @@
 //!
 //! Each run has a position: the first place in it that is not before the present version. So the
 //! next version is the least of the places at the positions, the previous one the greatest of those
-//! right before them, and turning round costs nothing.
+//! right before them. Turning round costs nothing.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::write_buffer::index::{Entry, Run, Runs};
 use crate::write_buffer::memtable::{MemTable, ValuePlace};
 use crate::{KeyspaceId, Result, SequenceNumber};
 
-/// The most records decoded ahead of a scan.
+/// Maximum number of records decoded ahead of a scan.
 const MOST_AHEAD: usize = 16;
 
 /// A cursor over the versions of one keyspace, as of its creation or a little later.
@@ -48,7 +48,7 @@ impl Head {
         self.ahead.pop();
     }
 
-    /// The entry at the position.
+    /// Returns the entry at the position.
     #[inline]
     fn entry(&mut self, table: &MemTable) -> Option<Entry> {
         if self.ahead.is_empty() {
@@ -80,7 +80,7 @@ impl MemTableCursor {
         }
     }
 
-    /// To the least version at the positions.
+    /// Moves to the least version at the positions.
     fn select_next(&mut self) {
         let mut least: Option<(usize, Entry)> = None;
         for (number, head) in self.heads.iter_mut().enumerate() {
@@ -93,7 +93,7 @@ impl MemTableCursor {
         self.at = least;
     }
 
-    /// To the greatest version before the positions.
+    /// Moves to the greatest version before the positions.
     fn select_previous(&mut self) {
         let mut greatest: Option<(usize, Entry)> = None;
         for (number, head) in self.heads.iter().enumerate() {
@@ -238,7 +238,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 128 }, ..Default::default() })]
 
-        /// Batches enter with a cursor made between them, so that there are several runs.
+        /// Inserts batches and makes a cursor between them, so that there are several runs.
         #[test]
         fn several_runs_read_like_one_list(
             batches in prop::collection::vec(prop::collection::vec((1u32..3, prop::collection::vec(0u8..3, 0..5)), 1..200), 1..6),

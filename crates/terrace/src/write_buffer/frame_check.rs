@@ -39,7 +39,7 @@ impl FrameFaults {
     /// Checks one frame. Returns whether it has no fault.
     ///
     /// # Errors
-    /// As the medium.
+    /// The error of the medium.
     pub(crate) fn check(
         &mut self,
         frame: &FrameInfo,
@@ -121,7 +121,7 @@ mod tests {
     use crate::KeyspaceId;
     use crate::write_buffer::batch::WriteBatch;
 
-    /// Returns the faults of an arena with one frame whose header counts so many records.
+    /// Returns the faults of an arena with one frame whose header counts `record_count` records.
     fn faults(payload: &[u8], record_count: u32) -> FrameFaults {
         let memory = SimulatedMemory::new(MemoryKind::Dax, 0, CrashSwitch::new());
         let region = Region::open(Box::new(memory.clone()), [7; 16], 1 << 20).unwrap();

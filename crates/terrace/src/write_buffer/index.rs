@@ -1,21 +1,21 @@
 //! The index of a MemTable: which records there are, by key and in order. The records themselves
 //! lie elsewhere, in an arena.
 //!
-//! Goal: an insert that costs little more than one cache miss, gets that take no lock, readers that never wait
-//! for a writer, memory that is counted, bounded and freed as a whole.
+//! Goals: an insert that costs little more than one cache miss, gets that take no lock, readers
+//! that never wait for a writer, memory that is counted, bounded and freed as a whole.
 //!
 //! Points are found by hash (`hash_table`): it leads to the newest version of a key, and each entry
-//! (`entries`) names the next older one. Order is made only when somebody asks for it (`order`):
-//! by a flush, once, and by iterators over a MemTable that is still written to, each for the
+//! (`entries`) names the next older one. Order is made only when a reader asks for it (`order`): a
+//! flush, once, and iterators over a MemTable that is still written to. Each iterator sorts the
 //! entries that came since the last one.
 //!
 //! Entries are numbered as they are inserted, and sequence numbers follow each other in an arena
-//! (recovery takes no frame behind a gap): so entry n has the first entry's sequence number plus n,
+//! (recovery takes no frame behind a gap). So entry n has the first entry's sequence number plus n,
 //! which is stored nowhere.
 //!
-//! Nothing is ever removed. There is one inserter at a time, [`Inserter`]; its entries are found by
-//! key at once and are in the order when it is dropped. All memory is atomic words without a line
-//! of `unsafe`: a relaxed atomic load is a plain load on every machine we support.
+//! Nothing is ever removed. There is one inserter at a time, [`Inserter`]; gets find its entries by
+//! key at once, and they are in the order when it is dropped. All memory is atomic words without a
+//! line of `unsafe`: a relaxed atomic load is a plain load on every machine we support.
 
 mod entries;
 mod hash_table;
@@ -38,22 +38,22 @@ use order::Order;
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
 
-/// The most memory an entry takes, its place in the run that a flush sorts included; a chunk of
-/// entries and the first tables come on top once. Runs that are replaced when they are merged stay
-/// for as long as somebody reads them, beside this bound; [`Index::memory_bytes`] has them, too.
+/// Maximum memory of an entry, its place in the run that a flush sorts included; a chunk of entries
+/// and the first tables come on top once. Runs that a merge replaced stay, beside this bound, while
+/// readers hold them; [`Index::memory_bytes`] has them, too.
 pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES + size_of::<Place>() as u64;
 
 /// Number of versions of a key that a get walks before it looks for a shorter way.
 const STEPS: usize = 8;
-/// Number of steps that take as long as to sort one entry.
+/// Number of steps that take as long as sorting one entry.
 const SORTED_IN_STEPS: u64 = 4;
 
-/// Where records are read from: the arena's image.
+/// The source of records: the arena's image.
 pub(crate) trait RecordBytes {
-    /// The published bytes from `offset` on.
+    /// Returns the published bytes from `offset` on.
     fn bytes_from(&self, offset: u32) -> &[u8];
 
-    /// The record at `offset`, where an insert found one.
+    /// Returns the record at `offset`, where an insert found one.
     #[inline]
     fn entry(&self, offset: u32, sequence: SequenceNumber) -> Option<Entry> {
         let record = Record::decode(self.bytes_from(offset))?;
@@ -66,7 +66,7 @@ pub(crate) trait RecordBytes {
         })
     }
 
-    /// The key of the record at `offset`.
+    /// Returns the key of the record at `offset`.
     #[inline]
     fn key(&self, offset: u32) -> &[u8] {
         self.keyspace_and_key(offset).1
@@ -111,7 +111,7 @@ impl Entry {
     }
 }
 
-/// Why an entry was not inserted.
+/// The reason why an entry was not inserted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The index memory has reached its bound.
@@ -127,7 +127,7 @@ pub(crate) struct Index {
     order: Order,
     /// The sequence number of entry 0.
     first_sequence: AtomicU64,
-    /// Entries that are in the order.
+    /// Number of entries that are in the order.
     count: AtomicU32,
     filling: Mutex<(u32, Filling)>,
     /// Steps of gets at older snapshots since entries were sorted for one.
@@ -135,7 +135,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// An index that takes at most `budget_bytes` (rounded up to a chunk of entries) for its
+    /// Makes an index that takes at most `budget_bytes` (rounded up to a chunk of entries) for its
     /// entries.
     pub(crate) fn new(budget_bytes: u64) -> Self {
         let (table, filling) = HashTable::new();
@@ -150,19 +150,19 @@ impl Index {
         }
     }
 
-    /// Bytes of memory in use, runs included.
+    /// Returns the bytes of memory in use, runs included.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.entries.memory_bytes(self.len())
             + self.table.memory_bytes()
             + self.order.memory_bytes()
     }
 
-    /// Entries in the order.
+    /// Returns the number of entries in the order.
     pub(crate) fn len(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The right to insert.
+    /// Takes the right to insert.
     pub(crate) fn inserter(&self) -> Inserter<'_> {
         let filling = self.filling.lock();
         Inserter {
@@ -171,7 +171,7 @@ impl Index {
         }
     }
 
-    /// The newest version of a key at or below `snapshot`. `hash` is that of the key.
+    /// Returns the newest version of a key at or below `snapshot`. `hash` is that of the key.
     #[inline]
     pub(crate) fn get(
         &self,
@@ -242,7 +242,7 @@ impl Index {
         self.entry(&found.max_by_key(|place| place.number)?, records)
     }
 
-    /// All entries that are in the order when this is called, perhaps more, as sorted runs.
+    /// Returns all entries that are in the order at the call, perhaps more, as sorted runs.
     pub(crate) fn runs(&self, records: &impl RecordBytes) -> Arc<Runs> {
         self.runs_of(self.len(), records)
     }
@@ -253,7 +253,7 @@ impl Index {
         self.order.runs(count, record_offset, records)
     }
 
-    /// The entry at a place in a run.
+    /// Returns the entry at a place in a run.
     #[inline]
     pub(crate) fn entry(&self, place: &Place, records: &impl RecordBytes) -> Option<Entry> {
         records.entry(place.record_offset, self.sequence(place.number))
@@ -276,7 +276,7 @@ impl Index {
     }
 }
 
-/// The one who inserts. Its entries enter the order when it is dropped.
+/// The one inserter. Its entries enter the order when it is dropped.
 pub(crate) struct Inserter<'a> {
     index: &'a Index,
     filling: MutexGuard<'a, (u32, Filling)>,
@@ -317,7 +317,7 @@ impl Inserter<'_> {
 
 impl Drop for Inserter<'_> {
     fn drop(&mut self) {
-        // Release: whoever finds the count finds the entries below it.
+        // Release: a thread that finds the count finds the entries below it.
         self.index.count.store(self.filling.0, Ordering::Release);
     }
 }

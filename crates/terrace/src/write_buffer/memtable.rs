@@ -27,7 +27,7 @@ pub(crate) struct MemTable {
     index: Index,
     range_deletes: RangeDeletes,
     index_budget_bytes: u64,
-    /// The store's, so that one hash of a key serves indexes and filters.
+    /// Seed of the store, so that one hash of a key serves indexes and filters.
     hash_seed: u64,
     /// The highest sequence number inserted, 0 if none.
     last_sequence: AtomicU64,
@@ -43,7 +43,7 @@ impl RecordBytes for Arena {
 }
 
 impl MemTable {
-    /// An empty table. `hash_seed` is that of the hashes which [`MemTable::get`] is given.
+    /// Makes an empty table. `hash_seed` is that of the hashes which [`MemTable::get`] is given.
     pub(crate) fn new(arena: Arc<Arena>, index_budget_bytes: u64, hash_seed: u64) -> Self {
         MemTable {
             arena,
@@ -55,7 +55,7 @@ impl MemTable {
         }
     }
 
-    /// The index budget that is sure to take this many records in an empty index.
+    /// Returns an index budget that is sure to take this many records in an empty index.
     pub(crate) const fn index_bytes_for(records: u64) -> u64 {
         records.saturating_mul(MAX_ENTRY_BYTES)
     }
@@ -64,9 +64,9 @@ impl MemTable {
         &self.arena
     }
 
-    /// Whether `payload_bytes` in `records` records fit the arena and the index, and all of it the
-    /// memory that an arena stands for: of small records the index is a good part. An empty table
-    /// takes what fits at all.
+    /// Returns whether `payload_bytes` in `records` records fit the arena and the index, and all of
+    /// it the memory that an arena stands for: of small records the index is a good part. An empty
+    /// table takes all that its arena and index can hold.
     pub(crate) fn has_room(&self, payload_bytes: usize, records: u64) -> bool {
         let index_bytes = self.index_bytes_with(records);
         let payload_room_bytes = self.arena.remaining_payload_bytes() as u64;
@@ -76,14 +76,15 @@ impl MemTable {
             && (self.is_empty() || memory_bytes <= payload_room_bytes)
     }
 
-    /// What the index counts when it holds this many records more, deleted ranges included: those
-    /// of the records to come are counted when they are there, and may go over the budget once.
+    /// Returns the bytes of the index with this many records more, deleted ranges included. Deleted
+    /// ranges of the records to come are counted when they are there, and may go over the budget
+    /// once.
     fn index_bytes_with(&self, records: u64) -> u64 {
         Self::index_bytes_for(u64::from(self.index.len()).saturating_add(records))
             .saturating_add(self.range_deletes.memory_bytes())
     }
 
-    /// Room that is left, in arena or index, whichever has less; in sixteenths, rounded down.
+    /// Returns the room left in arena or index, whichever has less; in sixteenths, rounded down.
     pub(crate) fn free_sixteenths(&self) -> u64 {
         let index_bytes = self.index_bytes_with(0);
         let sixteenths = |free_bytes: u64, of_bytes: u64| free_bytes * 16 / of_bytes.max(1);
@@ -141,9 +142,9 @@ impl MemTable {
         Error::corruption(self.arena.file(), offset as u64, detail)
     }
 
-    /// The newest version of a key at or below `snapshot`, and its value. `hash` is the key's
-    /// [`key_hash`] under the store's seed. A deleted range is a version of every key in it, of kind
-    /// [`Kind::RangeDelete`].
+    /// Returns the newest version of a key at or below `snapshot`, and its value. `hash` is the
+    /// key's [`key_hash`] under the store's seed. A deleted range is a version of every key in it,
+    /// of kind [`Kind::RangeDelete`].
     pub(crate) fn get(
         &self,
         keyspace: KeyspaceId,
@@ -161,7 +162,7 @@ impl MemTable {
         self.newest_of(found, keyspace, key, snapshot)
     }
 
-    /// The newer of a version found and the newest deleted range around its key.
+    /// Returns the newer of a version found and the newest deleted range around its key.
     #[cold]
     fn newest_of(
         &self,
@@ -178,7 +179,7 @@ impl MemTable {
         }
     }
 
-    /// The deleted ranges of a keyspace that are visible now, perhaps more.
+    /// Returns the deleted ranges of a keyspace that are visible now, perhaps more.
     pub(crate) fn range_tombstones(&self, keyspace: KeyspaceId) -> Sets {
         self.range_deletes.sets(keyspace)
     }
@@ -190,23 +191,23 @@ impl MemTable {
         ranges.map(RangeTombstone::from).collect()
     }
 
-    /// The bytes at a place that [`MemTable::get`] gave.
+    /// Returns the bytes at a place that [`MemTable::get`] gave.
     pub(crate) fn value(&self, place: ValuePlace) -> &[u8] {
         self.bytes(place.offset, place.length_bytes)
     }
 
-    /// The keyspaces that have entries, in order.
+    /// Returns the keyspaces that have entries, in order.
     pub(crate) fn keyspaces(&self) -> Vec<KeyspaceId> {
         let runs = self.index.runs(&*self.arena);
         runs.keyspaces().map(KeyspaceId::from_number).collect()
     }
 
-    /// A cursor over the versions of one keyspace that are in the table now, perhaps more.
+    /// Returns a cursor over the versions of one keyspace that are in the table now, perhaps more.
     pub(crate) fn cursor(self: &Arc<Self>, keyspace: KeyspaceId) -> MemTableCursor {
         MemTableCursor::new(self, &self.index.runs(&*self.arena), keyspace)
     }
 
-    /// The entry at a place in one of the index's runs.
+    /// Returns the entry at a place in one of the index's runs.
     #[inline]
     pub(super) fn entry(&self, place: &Place) -> Option<Entry> {
         self.index.entry(place, &*self.arena)
@@ -217,7 +218,7 @@ impl MemTable {
         self.bytes(entry.key_offset, entry.key_bytes)
     }
 
-    /// The first position in a run at or after `target`.
+    /// Returns the first position in a run at or after `target`.
     pub(super) fn lower_bound(&self, run: &Run, target: InternalKey<'_>) -> usize {
         run.lower_bound(target.user_key, target.tag, &*self.arena, |place| {
             self.entry(place).map_or(Tag(0), |entry| entry.tag)
@@ -253,7 +254,7 @@ impl MemTable {
         self.index.len() == 0
     }
 
-    /// Memory held: the arena's image and the index.
+    /// Returns the memory held: the arena's image and the index.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.arena.capacity_bytes() + self.index_memory_bytes()
     }
@@ -263,7 +264,7 @@ impl MemTable {
     }
 }
 
-/// The range that a record deletes; `None` if that is none or its end is too long.
+/// Returns the range that a record deletes; `None` if that is none or its end is too long.
 fn range_tombstone(
     record: &Record,
     payload: &[u8],
@@ -279,7 +280,7 @@ fn range_tombstone(
     })
 }
 
-/// Where a value stands in its arena.
+/// The place of a value in its arena.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValuePlace {
     pub(crate) offset: u32,
@@ -287,7 +288,7 @@ pub(crate) struct ValuePlace {
 }
 
 impl ValuePlace {
-    /// That of an empty value.
+    /// The place of an empty value.
     const NOTHING: ValuePlace = ValuePlace {
         offset: 0,
         length_bytes: 0,
@@ -353,7 +354,7 @@ pub(super) mod tests {
         }
         // As a flush does.
         assert_eq!(table.keyspaces(), [KeyspaceId::DEFAULT]);
-        // One chunk of entries and the smallest tables come on top of what is counted by entry.
+        // One chunk of entries and the smallest tables come on top of the bytes counted by entry.
         let bound = (600 << 10) + (64 << 10) + 64 * 128;
         assert!(table.last_sequence() > 3000 && table.index_memory_bytes() <= bound);
     }

@@ -1,8 +1,8 @@
 //! New writes: batches become frames in an arena, an index in DRAM makes them findable.
 //!
 //! A [`MemTable`](memtable::MemTable) is one arena and its index. The arena's frames are the log:
-//! there is no other, and no index is ever stored. What a crash leaves in the arenas is judged by
-//! [`recovery`], a pure function.
+//! there is no other, and no index is ever stored. After a crash, [`recovery`], a pure function,
+//! judges the contents of the arenas.
 
 pub(crate) mod arena_size;
 pub(crate) mod batch;

@@ -1,10 +1,11 @@
 //! The range tombstones of a MemTable, by keyspace.
 //!
-//! Readers see a list of sets without locks; the one inserter replaces it before the numbers of
-//! what it added become visible. A set never changes, so each addition makes one of its own, and
-//! sets of similar size are made into one: an addition is copied a logarithmic number of times, and
-//! a reader asks as many sets. Nothing is ever left out here: a reader may still go by any number
-//! that was visible since the MemTable began. What no snapshot needs is left out by the flush.
+//! Readers see a list of sets without locks; the one inserter replaces it before the numbers of its
+//! additions become visible. A set never changes, so each addition makes one of its own, and sets
+//! of similar size are made into one. So an addition is copied a logarithmic number of times, and a
+//! reader asks as many sets. Nothing is ever left out here: a reader may still go by any number
+//! that was visible since the MemTable began. The flush leaves out tombstones that no snapshot
+//! needs.
 //!
 //! A MemTable without range tombstones, which is the usual one, costs a reader one relaxed load.
 
@@ -24,23 +25,24 @@ pub(crate) type Sets = Vec<Arc<RangeTombstones>>;
 #[derive(Default)]
 pub(crate) struct RangeDeletes {
     by_keyspace: ArcSwap<BTreeMap<KeyspaceId, Sets>>,
-    /// 0 if there are none.
+    /// Bytes of all sets, 0 if there are none.
     memory_bytes: AtomicU64,
 }
 
 impl RangeDeletes {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed: a reader's number was made visible after the count of what it covers.
+        // Relaxed: a reader's number was made visible after the count of the tombstones that it
+        // sees.
         self.memory_bytes() == 0
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Adds tombstones whose numbers are higher than all before. One at a time may do so.
+    /// Adds tombstones whose numbers are higher than all before. One thread at a time may do so.
     pub(crate) fn add(&self, added: Vec<(KeyspaceId, RangeTombstone)>) {
         if added.is_empty() {
             return;
@@ -59,7 +61,7 @@ impl RangeDeletes {
         self.memory_bytes.store(memory_bytes, Ordering::Relaxed);
     }
 
-    /// All sets of a keyspace.
+    /// Returns all sets of a keyspace.
     pub(crate) fn sets(&self, keyspace: KeyspaceId) -> Sets {
         if self.is_empty() {
             return Sets::new();
@@ -68,7 +70,7 @@ impl RangeDeletes {
         all.get(&keyspace).cloned().unwrap_or_default()
     }
 
-    /// The number of the newest tombstone at or below `snapshot` that covers a key.
+    /// Returns the number of the newest tombstone at or below `snapshot` that covers a key.
     pub(crate) fn newest_covering(
         &self,
         keyspace: KeyspaceId,

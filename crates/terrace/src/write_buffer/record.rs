@@ -1,9 +1,8 @@
 //! One record of a batch, as it stands in a frame's payload.
 //!
-//! `kind u8 | keyspace varint | key length varint | value length varint | key | value`, the same
-//! shape for every kind, reserved ones included, so that a reader finds the next record even if it
-//! must refuse this one. The sequence number is not stored: it is the frame's first plus the
-//! record's position.
+//! `kind u8 | keyspace varint | key length varint | value length varint | key | value`: every kind
+//! has this shape, reserved ones included. So a reader finds the next record even if it must refuse
+//! this one. The sequence number is not stored: it is the frame's first plus the record's position.
 
 use terrace_lsm::coding::{Decoder, put_varint, varint_length};
 use terrace_lsm::key::{Kind, MAX_KEY_BYTES};
@@ -14,7 +13,7 @@ pub(crate) const MAX_HEAD_BYTES: usize = 1 + 3 * 10;
 /// A record read from a payload. Offsets count from the start of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Where the record begins.
+    /// Offset of the record itself.
     pub(crate) offset: usize,
     pub(crate) kind: Kind,
     pub(crate) keyspace: u32,
@@ -24,7 +23,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The record that `bytes` begin with.
+    /// Decodes the record that `bytes` begin with.
     #[inline]
     pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
         Records::new(bytes).decode()
@@ -37,7 +36,7 @@ impl Record {
     }
 }
 
-/// The length of a record's stored form.
+/// Returns the length of a record's stored form.
 pub(crate) fn encoded_bytes(keyspace: u32, key_bytes: usize, value_bytes: usize) -> usize {
     1 + varint_length(u64::from(keyspace))
         + varint_length(key_bytes as u64)

@@ -1,31 +1,31 @@
-//! What of the arenas' frames is taken after a crash: a pure decision, executed by the open.
+//! The frames of the arenas that are taken after a crash: a pure decision, executed by the open.
 //!
 //! Goal: a prefix of the writes, never a hole. Frames are taken in generation order while each
 //! starts at the number after the last one taken; the first gap ends it for all arenas, because a
 //! later frame may depend on a lost one.
 //!
-//! A torn tail is not corruption: a power cut leaves any part of what was not persisted. Damage is
+//! A torn tail is not corruption: a power cut leaves any part of unpersisted writes. Damage is
 //! corruption where it *cannot* be a tail: (1) below a number that some surviving frame or the
 //! manifest says was persisted; (2) with a whole frame behind it while the page cache of the same
-//! boot is still there, since frames are written in order and a dying process tears only the last.
+//! boot is still there: frames are written in order, and a dying process tears only the last.
 
 use terrace_lsm::key::MAX_STORED_SEQUENCE;
 use terrace_region::{FRAMES_START, FrameRun, Scan};
 
 use crate::SequenceNumber;
 
-/// What was found in one live arena.
+/// Facts of one live arena.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ArenaFacts {
-    /// The arena's header was written under the boot that is running now.
+    /// Whether the arena's header was written under the boot that is running now.
     pub(crate) same_boot: bool,
-    /// The header is intact and of this generation. It was durable before the first frame.
+    /// Whether the header is intact and of this generation. It was durable before the first frame.
     pub(crate) activated: bool,
     /// The frames and the damage.
     pub(crate) scan: Scan,
 }
 
-/// What is taken.
+/// The frames that recovery takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The last number that recovery takes from each arena, if any, in the order given. It takes
@@ -37,7 +37,7 @@ pub struct Plan {
     pub dropped: Option<(SequenceNumber, SequenceNumber)>,
 }
 
-/// Why nothing may be taken: acknowledged writes would vanish silently.
+/// The reason why nothing may be taken: acknowledged writes would vanish silently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// Index of the arena, in the order given; `None` if no arena is left to blame.
@@ -128,7 +128,7 @@ pub(crate) fn judge(
     Ok(plan)
 }
 
-/// Damage that leaves nothing to judge.
+/// Returns damage that leaves nothing to judge.
 fn undecidable(position: usize, arena: &ArenaFacts, is_youngest: bool) -> Option<Damage> {
     let damage = |offset, detail: &str| {
         Some(Damage {

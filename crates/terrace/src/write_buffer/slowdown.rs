@@ -1,28 +1,28 @@
-//! How much writers are held back: a pure, monotone function of what waits behind them.
+//! The delay of writers: a pure, monotone function of the work that waits behind them.
 //!
 //! Four measures rise while background work is behind: the sub-levels of level 0, the bytes that
-//! merges owe, their lateness, and the room taken in the arenas. Each step of a measure at most doubles the delay,
-//! so that writers feel a slope and not a wall: they come to rest where they write as fast as the
-//! work behind them goes, long before there is nowhere left to write. The delay is by bytes, because
-//! that is what flushes and merges have to move.
+//! merges owe, their lateness, and the room taken in the arenas. Each step of a measure at most
+//! doubles the delay, so that writers feel a slope and not a wall. They come to rest where they
+//! write as fast as the work behind them goes, long before there is nowhere left to write. The
+//! delay is by bytes, because flushes and merges have to move bytes.
 
 use crate::stall_cause::StallCause;
 
-/// What waits.
+/// The work that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
-    /// The most that any keyspace has.
+    /// Maximum of all keyspaces.
     pub level0_sub_levels: usize,
-    /// What merges still have to write; see `Policy::debt_bytes`.
+    /// Bytes that merges still have to write; see `Policy::debt_bytes`.
     pub debt_bytes: u64,
-    /// How far merges below level 0 are behind what the policy promises, in thousandths of what
-    /// makes one due; see `Policy::overdue`.
+    /// Lateness of merges below level 0 against the policy's promise, in thousandths of the measure
+    /// at which one is due; see `Policy::overdue`.
     pub overdue_permille: u64,
     /// Room that is left for writes, in sixteenths of an arena.
     pub free_sixteenths: u64,
 }
 
-/// Where the slopes begin and end. The one of the room ends with the last step.
+/// The begin and end of each slope. The one of the room ends with the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sub-levels of level 0 from which on writers are held back.
@@ -37,7 +37,7 @@ pub struct Limits {
     pub free_sixteenths_slowdown: u64,
 }
 
-/// What a commit group has to do before it is written.
+/// The duty of a commit group before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slowdown {
     /// Nothing holds it back.
@@ -56,14 +56,14 @@ pub enum Slowdown {
     },
 }
 
-/// Two per cent of what writing a KiB costs.
+/// Two per cent of the cost of writing a KiB.
 const FIRST_NS_PER_KIB: u64 = 64;
 /// The last step: about 2 MB a second.
 const MOST_STEPS: u64 = 14;
 /// Steps of the debt between its limits.
 const DEBT_STEPS: u64 = 12;
 
-/// The delay of a commit group.
+/// Returns the delay of a commit group.
 pub fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
     let stop = |cause| Slowdown::Stop { cause };
     if pressure.level0_sub_levels >= limits.level0_stop {
@@ -79,7 +79,7 @@ pub fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
     let debt =
         debt_steps(pressure.debt_bytes, limits).max(overdue_steps(pressure.overdue_permille));
     let steps = [level0, debt, room];
-    // Of equal ones the first.
+    // The first of equal ones.
     let most = steps
         .into_iter()
         .zip(StallCause::ALL)
@@ -94,9 +94,10 @@ pub fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
     }
 }
 
-/// The room that slows nobody down. The slope begins with the last two arenas, but never in the
-/// first: one can be filled at full speed. Were it in the last one only, a writer that outruns the
-/// flushes would come to rest with nearly all of them full, and wait for the whole flush of one.
+/// Returns the room that slows no writer down. The slope begins with the last two arenas, but never
+/// in the first: one can be filled at full speed. Were the slope in the last one only, a writer
+/// that outruns the flushes would come to rest with nearly all arenas full, and wait for the whole
+/// flush of one.
 pub(crate) fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
     16 * max_arenas.saturating_sub(1).min(2) as u64
 }
@@ -112,7 +113,8 @@ fn debt_steps(debt_bytes: u64, limits: Limits) -> u64 {
     1 + u64::try_from(steps).unwrap_or(DEBT_STEPS)
 }
 
-/// From what makes a merge due to three tenths more, and then no further: nobody is stopped for space.
+/// Returns the steps of lateness: they rise from a due merge to three tenths more, and then no
+/// further. No writer is stopped for space.
 fn overdue_steps(overdue_permille: u64) -> u64 {
     const DUE: u64 = 1000;
     const SLOPE: u64 = 300;

@@ -10,16 +10,16 @@ use crate::db::lock_order::{Held, place};
 use crate::{Error, Result};
 
 /// A thread's time as leader. Dropping it answers the group and frees the role, also if `commit`
-/// panics: nobody may wait for ever.
+/// panics: no thread may wait for ever.
 pub(super) struct Leadership<'a> {
     queue: &'a CommitQueue,
     _held: Held<{ place::LEADERSHIP }>,
-    /// Those who are answered at the end; empty if the leader did not have to wait itself.
+    /// Positions answered at the end; empty if the leader did not have to wait itself.
     positions: Range<u64>,
     pub(super) requests: Vec<Request>,
-    /// When the sync began, if there is one.
+    /// Time when the sync began, if there is one.
     sync: Option<Instant>,
-    /// The requests that were refused and why; `None` if `commit` panicked.
+    /// The refused requests, each with its error; `None` if `commit` panicked.
     pub(super) outcome: Option<Result<Vec<(usize, Error)>>>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Leadership<'a> {
         self.queue.syncing.store(is_long, Ordering::Relaxed);
     }
 
-    /// Learns from a sync: how long it took, and, in a crowd, how many may come the next time.
+    /// Learns a sync's time, and, in a crowd, how many requests may come the next time.
     fn learn(&self, crowd: usize) {
         let Some(began) = self.sync else { return };
         let is_long = began.elapsed() >= LONG_SYNC;
@@ -80,7 +80,7 @@ impl<'a> Leadership<'a> {
             // A leader that panics does not come back for its own answer.
             None => fail(self.positions.clone(), Error::Closed, members - 1),
         }
-        // Release: whoever finds its position answered finds the failure, if there was one.
+        // Release: a thread that finds its position answered finds the failure, if there was one.
         self.queue
             .answered
             .store(self.positions.end, Ordering::Release);
@@ -100,7 +100,7 @@ impl Drop for Leadership<'_> {
                 return;
             }
         }
-        // In a forked child nobody waits, and the lock may be held for ever.
+        // In a forked child no thread waits, and the lock may be held for ever.
         if queue.mark.is_inherited() {
             return;
         }

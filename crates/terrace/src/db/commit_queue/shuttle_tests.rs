@@ -10,7 +10,7 @@ use super::*;
 
 const SCHEDULES: usize = 3_000;
 
-/// A queue, and what a store would see of it.
+/// A queue, and a store's view of it.
 struct Stage {
     queue: CommitQueue,
     occupied: Plain,
@@ -120,7 +120,7 @@ fn whoever_wants_to_be_alone_is_and_all_others_go_on() {
 
 #[test]
 fn a_failure_reaches_its_group_only() {
-    // The first write fails, whoever's it is; every member of its group hears of it.
+    // The first write fails, from any writer; every member of its group gets the error.
     let writer: fn(&Stage) = |stage| {
         let answer = stage.queue.submit(
             request(false),

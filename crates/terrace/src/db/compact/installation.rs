@@ -13,8 +13,8 @@ use crate::event::EventKind;
 use crate::{Error, Result};
 
 impl Store {
-    /// The installing thread's step: the next slice that nothing is missing before takes the place
-    /// of its inputs.
+    /// Takes the installing thread's step: the next slice with no slice missing before it takes the
+    /// place of its inputs.
     pub(crate) fn install_step(&self) -> Result<bool> {
         self.check_poison()?;
         let Some(built) = self.compactor.jobs.take_installable() else {

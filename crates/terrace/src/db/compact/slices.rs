@@ -147,10 +147,10 @@ impl Store {
         let version = Arc::clone(&self.reads.view.load().version);
         let levels = live(&version, work.keyspace)?;
         let table_bytes = self.table_bytes_of(levels)?;
-        // After the version: whatever is in it is at or below a number visible by now, or stays.
+        // After the version: every entry in it is at or below a number visible by now, or stays.
         let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
-        // What merges under way take from one place and put into another is listed at one of them
-        // in every version, so it is enough to ask any.
+        // Merges under way move entries from one place to another. Every version lists these at one
+        // of the two, so it is enough to ask any.
         let older = |keys: Keys<'_>| older_elsewhere(levels, choice, keys);
         let ranges = self.files.input_ranges(choice, slice)?;
         let rules = DropRules::new(&snapshots, &older, &ranges);
@@ -182,8 +182,8 @@ impl Store {
 }
 
 impl Files {
-    /// The versions of all inputs of a slice in order: one cursor for each sub-level. The block
-    /// cache is neither asked nor filled. Tables that a deleted range hides are not read at all.
+    /// Returns the versions of all inputs of a slice in order: one cursor for each sub-level. The
+    /// block cache is neither asked nor filled. Tables that a deleted range hides are not read.
     pub(crate) fn inputs(
         &self,
         choice: &Choice,
@@ -211,7 +211,7 @@ impl Files {
 }
 
 impl Files {
-    /// The range tombstones of all inputs of a slice, each only where its table counts.
+    /// Returns the range tombstones of all inputs of a slice, each only where its table counts.
     pub(crate) fn input_ranges(&self, choice: &Choice, slice: &Slice) -> Result<RangeTombstones> {
         let mut list = Vec::new();
         for table in choice.inputs.iter().map(|input| &input.table) {

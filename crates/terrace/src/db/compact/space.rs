@@ -17,7 +17,8 @@ impl Store {
         ))
     }
 
-    /// Inputs and outputs exist side by side for a while; better not begin than fail in the middle.
+    /// Fails if space is short. Inputs and outputs exist side by side for a while; better not begin
+    /// than fail in the middle.
     pub(super) fn check_space(&self, needed_bytes: u64) -> Result<()> {
         let needed_bytes = self.beside_unflushed(needed_bytes);
         match self.is_free(needed_bytes)? {
@@ -45,7 +46,7 @@ impl Store {
         if is_free()? {
             return Ok(true);
         }
-        // Btrfs gives nothing back before.
+        // Before a sync, btrfs gives nothing back.
         self.files.data.sync()?;
         is_free()
     }

@@ -1,4 +1,4 @@
-//! A store's event listener: code of the caller's that runs in the store's threads.
+//! A store's event listener: a caller's code that runs in the store's threads.
 //!
 //! A thread that is in the listener is not free to wait for the store. It may be the very worker that
 //! a flush needs, or the leader that holds up all writers. So each thread notes the stores whose
@@ -37,8 +37,8 @@ impl Listener {
         }
     }
 
-    /// Tells of an event, unless the listener has panicked before. Returns the message of its first
-    /// panic.
+    /// Passes an event to the listener, unless it has panicked before. Returns the message of its
+    /// first panic.
     pub(super) fn tell(&self, event: &Event) -> Option<String> {
         let listener = self.listener.as_ref()?;
         if self.has_panicked.load(Ordering::Relaxed) {
@@ -56,7 +56,7 @@ impl Listener {
 
     /// Runs a caller's code: the thread may not wait for the store in it, and its panic ends here.
     pub(super) fn enclose(&self, what: &str, call: impl FnOnce()) -> Result<()> {
-        // Neither fails but in a thread that is ending and has no notes any more.
+        // Both calls fail only in a thread that is ending and has no notes any more.
         let _ = TOLD_OF.try_with(|told_of| told_of.borrow_mut().push(self.opening));
         let ended = catch(what, || {
             aside(call);

@@ -16,9 +16,9 @@ use crate::{Background, Db, DbIterator, IterOptions, KeyspaceId, Options, Snapsh
 /// A write, into the store or into a layer on top.
 #[derive(Clone, Debug)]
 enum Write {
-    /// Puts a key so many times.
+    /// Puts a key a number of times.
     Put(u8, u8),
-    /// Deletes so many keys from one on, one by one.
+    /// Deletes a number of keys from one on, one by one.
     Delete(u8, u8),
     DeleteRange(u8, u8),
 }
@@ -92,7 +92,7 @@ impl OnTop {
     }
 }
 
-/// Returns an iterator over the store as of now or of a snapshot, and over layers on top, the oldest first.
+/// Returns an iterator over the store, now or at a snapshot, and over layers on top, oldest first.
 fn open(db: &Db, at: Option<&(Snapshot, Rows)>, rows: &Rows, writes: &[Vec<Write>]) -> Opened {
     let mut rows = at.map_or(rows, |(_, rows)| rows).clone();
     let (mut layers, mut number) = (Vec::new(), 0);
@@ -239,7 +239,7 @@ fn steps_to_first(opened: &mut Opened) -> u64 {
 #[test]
 fn stretches_are_those_of_the_store_and_not_of_a_layer() {
     let (db, mut rows) = store();
-    // Keys that a layer hides are there for others, who pass over a few of the store on their way.
+    // Keys that a layer hides are there for other readers, which pass over a few of the store.
     Write::Delete(0, 20).write(&db, b"");
     Write::Delete(0, 20).change(&mut rows, b"");
     let mut hidden = open(&db, None, &rows, &[vec![Write::Delete(0, 200)]]);

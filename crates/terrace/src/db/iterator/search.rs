@@ -90,8 +90,8 @@ impl Passed {
 }
 
 impl Search {
-    /// The merge, and whether it stands where it was left: not if it is new, because the old one
-    /// was taken away or pins too much.
+    /// Returns the merge, and whether it stands where it was left. A merge is new, and does not, if
+    /// the old one was taken away or pins too much.
     pub(super) fn renew<'s>(
         &self,
         held: &'s mut Option<Box<Source>>,
@@ -124,8 +124,8 @@ impl Search {
         self.store.pays_for_merge(self.keyspace, &source.view)
     }
 
-    /// Once nothing here is in its way: begins a merge that is due. The seek may also be the one from
-    /// which on blocks have more of the memory.
+    /// Ends a seek: begins a merge that is due, now that no lock here is in its way. From this seek
+    /// on, blocks may also have more of the memory.
     pub(super) fn end_seek(&mut self, is_merge_due: bool) {
         if self.options.fill_cache && !self.options.verify {
             self.store.settle_boundary();
@@ -141,13 +141,14 @@ impl Search {
         }
     }
 
-    /// Begins the work that the move has paid for. The iterator has let go of its source.
+    /// Begins the work that the move has paid for. The iterator no longer holds its source.
     #[cold]
     pub(super) fn begin_due(&mut self) {
         self.store.begin_paid_work(std::mem::take(&mut self.due));
     }
 
-    /// Finds the first visible key from a place within the bounds on. Later keys are not below the lower one.
+    /// Finds the first visible key from a place within the bounds on. Later keys are not below the
+    /// lower one.
     #[inline]
     pub(super) fn find_forward(&mut self, source: &mut Source) -> Result<bool> {
         let mut passed = Passed::default();
@@ -225,7 +226,7 @@ impl Search {
         }
     }
 
-    /// Goes on before it, to come from the other side.
+    /// Goes on before a stretch, coming from the other side.
     #[cold]
     fn look_backward(
         &mut self,
@@ -297,8 +298,8 @@ impl Search {
         Ok(false)
     }
 
-    /// Returns whether the search sees the version that the merge stands on. Only layers on top have versions
-    /// above the read point that it sees: a forged table may hold their numbers, too.
+    /// Returns whether the search sees the version that the merge stands on. Above the read point,
+    /// it sees only versions of layers on top: a forged table may hold their numbers, too.
     #[inline]
     fn sees(&self, versions: &Versions, sequence: SequenceNumber) -> bool {
         sequence <= self.point.sequence()
@@ -426,7 +427,7 @@ pub(super) struct RowValue {
 }
 
 impl RowValue {
-    /// A copy of fewer bytes costs less than to count the holders of their block, which threads share.
+    /// A smaller copy costs less than counting the holders of its block, which threads share.
     const LEAST_HELD_BYTES: usize = 512;
 
     fn show(&mut self, versions: &Versions) {
@@ -455,7 +456,7 @@ pub(super) fn replace(buffer: &mut Vec<u8>, bytes: &[u8]) {
     buffer.extend_from_slice(bytes);
 }
 
-/// To the last version before a place.
+/// Moves to the last version before a place.
 pub(super) fn seek_last_before(versions: &mut Versions, past: InternalKey<'_>) -> Result<()> {
     versions.seek(past)?;
     if versions.valid() {
@@ -480,12 +481,12 @@ pub(super) fn behind(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// The place before every version of a key.
+/// Returns the place before every version of a key.
 pub(super) fn before_versions_of(key: &[u8]) -> InternalKey<'_> {
     InternalKey::seek(key, MAX_SEQUENCE)
 }
 
-/// The place after every version of a key.
+/// Returns the place after every version of a key.
 pub(super) fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
     InternalKey {
         user_key: key,
@@ -496,7 +497,7 @@ pub(super) fn after_versions_of(key: &[u8]) -> InternalKey<'_> {
 /// A few steps are cheaper than a seek; many versions of one key are not.
 const STEPS: usize = 8;
 
-/// Goes from a version newer than the snapshot to one that is not, or of another key. `buffer`
+/// Goes from a version newer than the snapshot to one that is not, or to another key. `buffer`
 /// takes the key.
 fn skip_newer(
     versions: &mut Versions,

@@ -234,7 +234,7 @@ fn nested_ranges_are_looked_up_and_not_walked() {
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8),
-    /// Takes so many rows from the front of the queue, or from its back.
+    /// Takes a number of rows from the front of the queue, or from its back.
     Pop(u8, bool),
     DeleteRange(u8, u8),
     Ingest(u8),

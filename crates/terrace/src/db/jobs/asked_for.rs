@@ -1,8 +1,8 @@
-//! Room on the board for those who are no policy: a merge of a range that somebody asked for and
-//! waits for, and tables that are put at a place without a merge.
+//! Room on the board for work that no policy chose: manual compactions, whose callers wait for
+//! them, and tables that are put at a place without a merge.
 //!
-//! Both have a ticket. Who asked for a merge that would meet a claim waits, and his own claim keeps
-//! new jobs from beginning in its way meanwhile; of two who wait, the one who came first goes first.
+//! Both have a ticket. A manual compaction waits for conflicting claims. Its own claim keeps new
+//! jobs from beginning in its way meanwhile. Of two that wait, the one that came first goes first.
 
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::policy::Choice;
@@ -11,7 +11,7 @@ use terrace_lsm::levels::{KeyRange, Place};
 use super::{Begun, Board, Jobs, Work};
 use crate::KeyspaceId;
 
-/// A place that is kept free until this is dropped.
+/// A place that is kept free until this guard is dropped.
 pub(crate) struct Reserved<'a> {
     jobs: &'a Jobs,
     ticket: u64,
@@ -26,18 +26,18 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// A merge that somebody asked for and waits for.
+/// A manual compaction, whose caller waits for it.
 pub(super) struct AskedFor {
     pub(super) ticket: u64,
-    /// What it will claim, while it waits for others: nothing new may begin there.
+    /// Its later claim, while it waits for others: no new job may begin there.
     pub(super) waiting: Option<(KeyspaceId, Claim)>,
     pub(super) job: u64,
-    /// Every slice of its job was installed.
+    /// Whether every slice of its job was installed.
     pub(super) is_complete: bool,
 }
 
 impl Jobs {
-    /// A place in the queue for a merge that somebody asks for.
+    /// Returns a place in the queue for a manual compaction.
     pub(crate) fn new_ticket(&self) -> u64 {
         let mut board = self.board.lock();
         board.last_ticket += 1;
@@ -56,8 +56,8 @@ impl Jobs {
         board.asked_for.retain(|asked| asked.ticket != ticket);
     }
 
-    /// Puts what `choose` chooses on the board, unless it meets a claim: then it waits. `None` also
-    /// if there is nothing to do.
+    /// Puts the choice of `choose` on the board, unless it meets a claim: then it waits. Returns
+    /// `None` then, and if there is nothing to do.
     pub(crate) fn begin_asked_for(
         &self,
         keyspace: KeyspaceId,
@@ -87,14 +87,14 @@ impl Jobs {
         Some(begun)
     }
 
-    /// Whether what was asked for waits for others.
+    /// Returns whether a manual compaction waits for others.
     pub(crate) fn is_waiting(&self, ticket: u64) -> bool {
         let mut board = self.board.lock();
         let asked = board.asked_for(ticket);
         asked.is_some_and(|asked| asked.waiting.is_some())
     }
 
-    /// Whether everything that was asked for is installed.
+    /// Returns whether a manual compaction is installed as a whole.
     pub(crate) fn is_complete(&self, ticket: u64) -> bool {
         let mut board = self.board.lock();
         let asked = board.asked_for(ticket);

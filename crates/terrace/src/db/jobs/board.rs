@@ -1,4 +1,4 @@
-//! The board that one lock guards: the jobs, and those that wait for a place among them.
+//! The board that one lock guards: the jobs, and the work that waits for a place among them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Board {
     pub(super) put_off: Vec<(KeyspaceId, Claim)>,
     /// Steps that changed something, failed, or found that nothing is left to do.
     pub(super) rounds: u64,
-    /// How the last of them ended.
+    /// Outcome of the last of them.
     pub(super) last: Option<Result<bool>>,
     pub(super) closed: bool,
     pub(super) last_ticket: u64,
@@ -30,7 +30,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// The claims of the jobs under way, and of those asked for that wait and count.
+    /// Returns the claims of the jobs under way, and of waiting manual compactions that count.
     pub(super) fn claims(&self, counts: impl Fn(&AskedFor) -> bool) -> Vec<(KeyspaceId, Claim)> {
         let asked = self.asked_for.iter().filter(|asked| counts(asked));
         self.begun()
@@ -39,15 +39,15 @@ impl Board {
             .collect()
     }
 
-    /// The claims of the jobs under way, and on places that are about to be taken.
+    /// Returns the claims of the jobs under way, and on places that are about to be taken.
     pub(super) fn begun(&self) -> impl Iterator<Item = (KeyspaceId, Claim)> {
         let jobs = self.jobs.iter().map(|job| (job.keyspace, job.claim()));
         let reserved = self.reserved.iter();
         jobs.chain(reserved.map(|(_, keyspace, claim)| (*keyspace, claim.clone())))
     }
 
-    /// Takes a job off the board and keeps others from choosing it again. A manual compaction may be chosen:
-    /// its caller begins it again.
+    /// Takes a job off the board and keeps others from choosing it again. A manual compaction may
+    /// be chosen: its caller begins it again.
     pub(super) fn put_off(&mut self, id: u64) {
         let Some(at) = self.jobs.iter().position(|job| job.id == id) else {
             return;

@@ -21,14 +21,15 @@ pub(super) struct Job {
     /// The choice, without the inputs that end in installed slices.
     pub(super) choice: Arc<Choice>,
     pub(super) claim: Claim,
-    /// In key order; none before the job is divided, and none for a move.
+    /// Slices in key order; none before the job is divided, and none for a move.
     pub(super) slices: Vec<Slice>,
-    /// Where the tables of its outputs had better end.
+    /// The preferred ends of its output tables.
     pub(super) ends: Arc<[End]>,
     pub(super) space: Space,
-    /// All that it needs is kept free of other merges; if not, it goes on as long as there is room for a slice.
+    /// Whether all the space that it needs is kept free of other merges. If not, it goes on as long
+    /// as there is room for a slice.
     pub(super) is_reserved: bool,
-    /// The first slice that nobody has taken.
+    /// The first slice that no worker has taken.
     pub(super) next: usize,
     /// The first slice that is not installed.
     pub(super) installed: usize,
@@ -52,7 +53,7 @@ pub(crate) struct Begun {
 pub(crate) struct SliceWork {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
-    /// With the inputs that have keys of the slice.
+    /// The choice with the inputs that have keys of the slice.
     pub(crate) choice: Arc<Choice>,
     pub(crate) number: usize,
     pub(crate) slice: Slice,
@@ -82,7 +83,7 @@ pub(crate) enum Work {
 pub(crate) struct Ended {
     pub(crate) job: u64,
     pub(crate) keyspace: KeyspaceId,
-    /// Of its inputs those that are left.
+    /// The choice with the inputs that are left.
     pub(crate) choice: Arc<Choice>,
     /// The keys of all of its inputs.
     pub(crate) range: KeyRange,
@@ -115,12 +116,12 @@ impl Ended {
         }
     }
 
-    /// Whether every slice was installed.
+    /// Returns whether every slice was installed.
     pub(crate) fn is_whole(&self) -> bool {
         self.installed == self.slices
     }
 
-    /// The versions that went in.
+    /// Returns the number of versions that went in.
     pub(crate) fn entries(&self) -> u64 {
         self.progress.entries(self.is_whole())
     }
@@ -141,13 +142,13 @@ impl Job {
         }
     }
 
-    /// Lets go of the inputs that end in an installed slice, so that their files can be deleted: a merge
+    /// Drops the inputs that end in an installed slice, so that their files can be deleted. A merge
     /// of half the store would else need the space of all of them until its end.
     pub(super) fn let_go(&mut self, installed: &Slice) {
         self.choice = self.part(|input| !installed.ends_behind(&input.table.bounds));
     }
 
-    /// The choice with some of its inputs.
+    /// Returns the choice with some of its inputs.
     pub(super) fn part(&self, is_in: impl Fn(&Input) -> bool) -> Arc<Choice> {
         let inputs = self.choice.inputs.iter().filter(|input| is_in(input));
         Arc::new(Choice {
@@ -156,7 +157,8 @@ impl Job {
         })
     }
 
-    /// One that may be built now: where there is room for one at a time only, the one before is installed first.
+    /// Returns whether a slice may be built now. Where there is room for one at a time only, the
+    /// one before is installed first.
     pub(super) fn has_waiting_slice(&self) -> bool {
         self.next < self.end && (self.is_reserved || self.next == self.installed)
     }

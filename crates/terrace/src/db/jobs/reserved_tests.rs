@@ -1,11 +1,11 @@
-//! What is reserved for merges that are under way at the same time.
+//! Reservations of merges that are under way at the same time.
 
 use terrace_lsm::compaction::policy::{ChoiceKind, Input, Reason};
 use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
 
 use super::*;
 
-/// A merge of two tables of a hundred bytes in one slice. Deeper levels are older.
+/// Returns a merge of two tables of a hundred bytes in one slice. Deeper levels are older.
 fn choice(level: u8, reason: Reason) -> Choice {
     let age = 90 - 10 * u64::from(level);
     let (old, young) = (sub_level_place(level, age), sub_level_place(level, age + 2));
@@ -31,7 +31,7 @@ fn slice() -> Slice {
     }
 }
 
-/// The job, and whether it goes on when so many bytes are free.
+/// Returns the job, and whether it goes on with this number of free bytes.
 fn begin(jobs: &Jobs, choice: Choice, free_bytes: u64) -> (u64, bool) {
     let space = Space::of(&choice, &[slice()], &[], 1);
     let next = jobs.next(|_| Ok(Some((KeyspaceId::DEFAULT, choice))));
@@ -42,7 +42,7 @@ fn begin(jobs: &Jobs, choice: Choice, free_bytes: u64) -> (u64, bool) {
     (begun.job, reserved.unwrap())
 }
 
-/// What a policy is told that it must not choose.
+/// Returns the number of claims that a policy must not meet.
 fn claims(jobs: &Jobs) -> usize {
     jobs.board.lock().claims(|_| true).len()
 }
@@ -69,7 +69,7 @@ fn a_merge_is_put_off_that_has_no_space_beside_another() {
     assert!(goes_on);
     let (second, goes_on) = begin(&jobs, choice(2, Reason::AskedFor), 399);
     assert!(!goes_on && !jobs.is_under_way(second));
-    // It is not chosen again, so that others are, until something has given space back.
+    // Policies choose others instead of it, until one of them has given space back.
     assert_eq!(claims(&jobs), 2);
     assert_eq!(jobs.under_way().len(), 2);
     let (third, goes_on) = begin(&jobs, choice(3, Reason::AskedFor), 400);
@@ -85,14 +85,14 @@ fn alone_or_of_level_0_it_goes_on_slice_by_slice() {
     let jobs = Jobs::default();
     let (alone, goes_on) = begin(&jobs, choice(1, Reason::AskedFor), 199);
     assert!(goes_on);
-    // What is not reserved stands in nobody's way.
+    // Space that is not reserved blocks no other merge.
     let (beside, goes_on) = begin(&jobs, choice(2, Reason::AskedFor), 200);
     assert!(goes_on);
     assert_eq!(jobs.board.lock().reserved_beside(alone), 200);
     let level0 = choice(0, Reason::Level0SubLevels(2));
     assert!(begin(&jobs, level0, 10).1);
     assert_eq!(jobs.board.lock().reserved_beside(beside), 0);
-    // Of what has room for one slice the next one waits until that is installed.
+    // A job with room for one slice builds the next one when that is installed.
     jobs.remove(beside);
     jobs.divided(alone, vec![slice(), slice()], Arc::default());
     let next = || jobs.next(|_| Ok(None)).unwrap();

@@ -1,4 +1,4 @@
-//! What the board shows of merges under way, and what is remembered of them as they go on.
+//! Merges under way as the board shows them, and the counts that are kept as they go on.
 
 use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
@@ -12,9 +12,9 @@ use crate::{Error, KeyspaceId};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MergeUnderWay {
-    /// Its number, as events tell it.
+    /// Number of the merge, as events tell it.
     pub job: u64,
-    /// Why it was chosen, in words.
+    /// Reason for which it was chosen, in words.
     pub reason: String,
     /// The levels of the inputs, ascending.
     pub input_levels: Vec<u8>,
@@ -26,13 +26,13 @@ pub struct MergeUnderWay {
     pub input_bytes: u64,
     /// Bytes of the tables that have taken the place of inputs.
     pub output_bytes: u64,
-    /// The slices that it is divided into; none before it is.
+    /// Slices that it is divided into; none before it is.
     pub slices: u64,
-    /// Those that are installed.
+    /// Slices that are installed.
     pub installed_slices: u64,
 }
 
-/// What a job has come to, of the slices that are installed.
+/// The progress of a job, counted over the slices that are installed.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) began: Began,
@@ -42,7 +42,7 @@ pub(crate) struct Progress {
     pub(crate) written_versions: u64,
     pub(crate) written_tables: u64,
     pub(crate) written_bytes: u64,
-    /// Why the first of the others was given up.
+    /// The reason for which the first of the others was given up.
     pub(crate) failure: Option<Error>,
 }
 
@@ -61,8 +61,9 @@ impl Progress {
         }
     }
 
-    /// The versions that went in. A slice reads nothing of a table that a deleted range hides; where all
-    /// slices are installed, of tables that count as a whole, it is known what was in them.
+    /// Returns the number of versions that went in. A slice reads nothing of a table that a deleted
+    /// range hides. So the tables' own counts are taken if all slices are installed and all tables
+    /// count as a whole.
     pub(super) fn entries(&self, is_whole: bool) -> u64 {
         let listed = self.input_versions.filter(|_| is_whole);
         listed.unwrap_or(self.read_versions)
@@ -79,7 +80,7 @@ impl Progress {
 }
 
 impl Jobs {
-    /// The merges of a keyspace, in the order in which they were chosen.
+    /// Returns the merges of a keyspace, in the order in which they were chosen.
     pub(crate) fn merges_of(&self, keyspace: KeyspaceId) -> Vec<MergeUnderWay> {
         let board = self.board.lock();
         let is_merge = |job: &&Job| job.choice.kind == ChoiceKind::Merge;

@@ -1,5 +1,5 @@
-//! What is known of the levels: of a run as long as its sub-levels have the tables that they had when it was
-//! looked at, whatever changes beside it.
+//! Knowledge of the levels. That of a run holds as long as its sub-levels have the tables that they
+//! had at the look, whatever changes beside it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,41 +13,41 @@ use super::samples::Samples;
 use super::unions::Unions;
 use crate::{KeyspaceId, SequenceNumber};
 
-/// Of all keyspaces.
+/// Knowledge of all keyspaces.
 #[derive(Default)]
 pub(crate) struct Known {
     keyspaces: BTreeMap<KeyspaceId, Arc<KnownKeyspace>>,
 }
 
-/// Of one.
+/// Knowledge of one keyspace.
 pub(super) struct KnownKeyspace {
     pub(super) levels: Arc<KeyspaceLevels>,
     /// The sub-levels that merges wrote into then.
     pub(super) busy: Vec<u64>,
-    /// The live ones, and last the visible number.
+    /// The live snapshots, and last the visible number.
     pub(super) snapshots: Vec<SequenceNumber>,
-    /// By the runs' names, if there were no snapshots.
+    /// Duplicates by the runs' names, if there were no snapshots.
     pub(super) duplicates: BTreeMap<Vec<u64>, Duplicates>,
-    /// The parts of those that the policy may merge in part, by their names, too.
+    /// The parts of runs that the policy may merge in part, by the runs' names, too.
     pub(super) parts: BTreeMap<Vec<u64>, KnownParts>,
     pub(super) unions: Unions,
     pub(super) samples: Samples,
 }
 
-/// Of one run.
+/// Knowledge of one run.
 #[derive(Clone)]
 pub(super) struct KnownParts {
-    /// As they were counted.
+    /// The parts as they were counted.
     pub(super) counted: Arc<Vec<Part>>,
-    /// Those that may not be merged are not known here.
+    /// The parts again. Those that may not be merged have no estimate here.
     pub(super) to_be_tried: Arc<Vec<Part>>,
-    /// What they were counted of.
+    /// The run that they were counted of.
     pub(super) run: Run,
     pub(super) is_oldest: bool,
 }
 
 impl KnownParts {
-    /// What was counted of a run, if nothing of it has changed since.
+    /// Returns the counted parts of a run, if nothing of it has changed since.
     pub(super) fn counted_of(&self, run: &Run, is_oldest: bool) -> Option<Arc<Vec<Part>>> {
         let is_same = self.is_oldest == is_oldest && self.run.is(run);
         // Where there are none, a merge was in the way.
@@ -57,7 +57,7 @@ impl KnownParts {
 }
 
 impl KnownKeyspace {
-    /// Whether it is still true.
+    /// Returns whether it is still true.
     pub(super) fn is_of(&self, levels: &Arc<KeyspaceLevels>, snapshots: &[SequenceNumber]) -> bool {
         let live = |snapshots: &[SequenceNumber]| snapshots.len().saturating_sub(1);
         let (ours, theirs) = (live(&self.snapshots), live(snapshots));

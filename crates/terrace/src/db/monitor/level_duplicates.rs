@@ -1,7 +1,7 @@
-//! How many versions of how many keys a level has, for those who look at it.
+//! The numbers of versions and keys in each level, for reports.
 //!
-//! A policy asks about the runs that it might merge, and many policies ask nothing. Who looks at a store
-//! wants to know of every level, so the sketches are read then; what the monitor has of them is used.
+//! A policy asks about the runs that it might merge, and many policies ask nothing. A report covers
+//! every level, so the sketches are read for it; those that the monitor has are used.
 
 use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::run::Run;
@@ -13,23 +13,23 @@ use super::unions::Unions;
 use crate::db::Store;
 use crate::db::owners::Files;
 
-/// What a level holds, all of its sub-levels together.
+/// The contents of a level, all of its sub-levels together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelDuplicates {
     /// Versions, tombstones included.
     pub versions: u64,
-    /// Those that are tombstones.
+    /// Tombstones among them.
     pub tombstones: u64,
-    /// About so many different keys have them, to 2 % in 19 of 20 cases. `None` if it cannot be known: a
-    /// table was written without a sketch, or cannot be read, or counts in part only, as those do that
-    /// a merge has begun to replace.
+    /// Number of different keys, estimated to 2 % in 19 of 20 cases. `None` if it cannot be known:
+    /// a table was written without a sketch, or cannot be read, or counts in part only. Tables that
+    /// a merge has begun to replace do.
     pub keys: Option<u64>,
 }
 
 impl LevelDuplicates {
-    /// The duplicate rate: versions for each key, at least 1; `None` of an empty level, or if the keys are not
-    /// known.
+    /// Returns the duplicate rate: versions for each key, at least 1. `None` of an empty level, or
+    /// if the keys are not known.
     pub fn rate(&self) -> Option<f64> {
         let keys = self.keys.filter(|&keys| keys > 0)?;
         Some((self.versions as f64 / keys as f64).max(1.0))
@@ -37,9 +37,9 @@ impl LevelDuplicates {
 }
 
 impl Store {
-    /// Of each level from the top.
+    /// Returns the duplicates of each level, from the top.
     pub(crate) fn level_duplicates(&self, levels: &KeyspaceLevels) -> Vec<LevelDuplicates> {
-        // Not waited for: who holds it may be reading.
+        // Without waiting: the holder of the lock may be reading files.
         let watched = self.compactor.monitor.keyspaces.try_lock();
         let unions = watched.and_then(|watched| Some(watched.get(&levels.id)?.unions.clone()));
         let unions = unions.unwrap_or_default();

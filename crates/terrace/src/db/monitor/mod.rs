@@ -1,14 +1,15 @@
-//! What the store knows of the duplicates in its levels.
+//! The store's knowledge of the duplicates in its levels.
 //!
-//! For each sub-level one union of its tables' sketches is kept, and brought up to date when its tables
-//! have changed ([`unions`]). From them follows, once for each version of the levels, what merging each run
-//! would drop that the policy asks about. The samples of the tables ([`samples`]) are read only where they are
-//! needed: they say what snapshots keep, and which keys have the duplicates. Nothing of it is
-//! stored, so nothing of it can be stale after a crash.
+//! The monitor keeps one union of the tables' sketches for each sub-level, and brings it up to date
+//! when the tables have changed ([`unions`]). Once for each version of the levels it computes from
+//! them the drops of a merge of each run that the policy asks about. It reads the samples of the
+//! tables ([`samples`]) only where they are needed: they tell which versions snapshots keep, and
+//! which keys have the duplicates. None of this is stored, so none of it can be stale after a
+//! crash.
 //!
-//! A merge that freed less than half of what was predicted is a *setback*: no run with its outputs
-//! is tried again before it has a quarter more versions, so that what cannot be dropped (a snapshot that
-//! nobody lets go, a sketch that is wrong) is not merged for ever.
+//! A merge that dropped less than half of the predicted versions is a *setback*. No run with its
+//! outputs is tried again before it has a quarter more versions. So versions that cannot be dropped
+//! (for a snapshot that lives on, or a sketch that is wrong) are not merged for ever.
 
 mod known;
 mod level_duplicates;
@@ -41,16 +42,16 @@ pub(crate) use self::setbacks::is_setback;
 use self::sketches::Sketches;
 use self::unions::Unions;
 
-/// Kept between two looks at the levels.
+/// The state kept between two looks at the levels.
 #[derive(Default)]
 pub(crate) struct Monitor {
     keyspaces: Mutex<BTreeMap<KeyspaceId, Watched>>,
-    /// Of what is kept; who asks is not to wait for files that are read.
+    /// Bytes of the kept state. Its readers must not wait for a lock under which files are read.
     memory_bytes: AtomicU64,
     setbacks: Mutex<Setbacks>,
 }
 
-/// What is kept of a keyspace.
+/// The state kept of a keyspace.
 #[derive(Default)]
 struct Watched {
     unions: Unions,
@@ -59,7 +60,7 @@ struct Watched {
 }
 
 impl Store {
-    /// What merges of the present version would drop, as far as the policy wants to know.
+    /// Returns the drops of merges of the present version, as far as the policy wants to know.
     pub(crate) fn known_duplicates(&self) -> Known {
         if !self.options.compaction_policy.is_by_duplicates() {
             return Known::default();
@@ -70,25 +71,25 @@ impl Store {
         })
     }
 
-    /// What merges of these runs of the present version would drop.
+    /// Returns the drops of merges of these runs of the present version.
     pub(crate) fn known_of(&self, runs: impl Fn(&KeyspaceLevels) -> Vec<Run>) -> Known {
         let mut keyspaces = self.compactor.monitor.keyspaces.lock();
-        // Not before: whoever waits for the lock is not to go back to what was listed then.
+        // Under the lock: a thread that waited for it must not go back to an older version.
         let version = Arc::clone(&self.reads.view.load().version);
-        // After the version, so that all snapshots of what is in it are among them.
+        // After the version, so that all snapshots of its contents are among them.
         let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
         keyspaces.retain(|id, _| version.keyspaces.contains_key(id));
         let of_keyspace = |levels: &Arc<KeyspaceLevels>| {
             let watched = keyspaces.entry(levels.id).or_default();
             let is_current = |known: &Arc<KnownKeyspace>| {
-                // Of what a merge wrote into nothing was known; when it has left that is looked at.
+                // Nothing was known of the outputs of a merge; they are looked at when it has left.
                 known.is_of(levels, &snapshots)
                     && known.busy == self.compactor.jobs.outputs_of(levels.id)
             };
             let known = match watched.known.take() {
                 Some(known) if is_current(&known) => known,
                 before => {
-                    // The rest goes now: nobody waits for files that it alone still holds.
+                    // The rest goes now: no thread waits for files that it alone still holds.
                     let parts = before.map(|known| known.parts.clone());
                     let parts = parts.unwrap_or_default();
                     Arc::new(self.look_at(levels, &snapshots, watched, &parts, &runs))
@@ -142,7 +143,7 @@ impl Store {
         let in_parts = runs.iter().filter(|run| is_below_level0(run));
         let parts = in_parts.map(of_parts).collect();
         drop(setbacks);
-        // Needed for what snapshots keep.
+        // Samples are needed for the versions that snapshots keep.
         if snapshots.len() > 1 {
             let read =
                 watched
@@ -167,13 +168,13 @@ impl Store {
 }
 
 impl Files {
-    /// What the sketches of a keyspace say of any run, whatever the policy asks about. All of them are read.
+    /// Reads all sketches of a keyspace, for estimates of any run, whatever the policy asks about.
     pub(crate) fn read_sketches(&self, levels: &KeyspaceLevels) -> Sketches {
         Sketches::read(levels, &self.tables)
     }
 }
 
-/// A flush changes level 0 only, so of nearly all runs the parts were counted before.
+/// Returns the parts of a run. A flush changes level 0 only, so nearly all were counted before.
 fn parts_of(
     levels: &KeyspaceLevels,
     run: &Run,
@@ -195,14 +196,14 @@ fn parts_of(
     }
 }
 
-/// Flushes span all keys that come, so of level 0 there are no parts.
+/// Returns whether a run has parts: flushes span all keys that come, so level 0 has none.
 fn is_below_level0(run: &Run) -> bool {
     let mut places = run.sub_levels().iter().map(|(place, _)| place);
     places.all(|place| place.level > 0)
 }
 
 impl Watched {
-    /// What is known of the levels has the same unions and samples.
+    /// Returns the bytes of unions and samples. The field `known` shares both.
     fn memory_bytes(&self) -> u64 {
         self.unions.memory_bytes() + self.samples.memory_bytes()
     }
@@ -213,8 +214,8 @@ impl Monitor {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// The sub-levels of a keyspace whose last merge was a setback, with the versions that a run with them
-    /// needs to be tried again.
+    /// Returns the sub-levels of a keyspace whose last merge was a setback, with the versions that
+    /// a run with them needs to be tried again.
     pub(crate) fn setbacks_of(&self, levels: &KeyspaceLevels) -> Vec<(u64, u64)> {
         let mut setbacks = self.setbacks.lock();
         setbacks.forget_all_but(levels);
@@ -229,7 +230,8 @@ impl Monitor {
         setbacks.tables(levels)
     }
 
-    /// A merge was installed as a whole. If it was a setback, the next look at the levels knows.
+    /// Compares a merge that was installed as a whole with its prediction. The next look at the
+    /// levels knows of a setback.
     pub(crate) fn compare(&self, ended: &Ended, past: &Compaction) {
         let is_setback = self.setbacks.lock().compare(ended, past);
         if is_setback && let Some(watched) = self.keyspaces.lock().get_mut(&ended.keyspace) {

@@ -1,4 +1,4 @@
-//! The samples of a keyspace's tables, thinned to one rarity so that all of them together are no more than
+//! The samples of a keyspace's tables, thinned to one rarity. All of them together are no more than
 //! [`MOST_VERSIONS`], and no larger than [`MOST_BYTES`], however many tables there are.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use terrace_storage::Purpose;
 
 use crate::Result;
 
-/// About as many versions of a keyspace are kept.
+/// Approximate maximum of versions that are kept of a keyspace.
 const MOST_VERSIONS: u64 = 1 << 15;
 
-/// The most memory that they take, however long the keys are.
+/// Maximum bytes of memory for them, however long the keys are.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// By the tables' numbers.
+/// Samples by the tables' numbers.
 #[derive(Clone, Default)]
 pub(super) struct Samples {
     /// Leading zeros that the hash of a key has at least.
@@ -26,7 +26,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Of all tables.
+    /// Reads the samples of new tables, and thins those of all tables to one rarity.
     ///
     /// # Errors
     /// Those of reading.
@@ -63,7 +63,7 @@ impl Samples {
         Ok(())
     }
 
-    /// Bytes that they take in memory.
+    /// Returns the bytes that they take in memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         let versions = self.by_table.values().flat_map(|versions| versions.iter());
         versions.map(SampledVersion::memory_bytes).sum()
@@ -90,7 +90,7 @@ impl Samples {
         }
     }
 
-    /// The versions of a run's tables that count; `None` if some were not read.
+    /// Returns the versions of a run's tables that count; `None` if some were not read.
     pub(super) fn of_run(&self, run: &Run) -> Option<Vec<&SampledVersion>> {
         let mut versions = Vec::new();
         for table in run.tables() {
@@ -101,7 +101,7 @@ impl Samples {
     }
 }
 
-/// The rarity at which so many entries make a sample of about the most versions.
+/// Returns the rarity at which `entries` make a sample of about the most versions.
 fn zeros_for(entries: u64) -> u32 {
     let times = entries.div_ceil(MOST_VERSIONS).max(1);
     times.next_power_of_two().trailing_zeros()
@@ -132,7 +132,7 @@ mod tests {
         samples.thin_to(all_bytes / 4, |key| key_hash(key, 7));
         let bytes = samples.memory_bytes();
         assert!(bytes <= all_bytes / 4 && bytes > all_bytes / 16, "{bytes}");
-        // Of what is in the sample every table has all.
+        // Every table has all of its keys that belong in the sample.
         let is_in = |key: &[u8]| key_hash(key, 7).leading_zeros() >= samples.zeros;
         let expected =
             (0..4).flat_map(|table| (0..500).map(move |key| version(table * 1_000 + key)));

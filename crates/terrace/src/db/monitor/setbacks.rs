@@ -12,13 +12,14 @@ use crate::KeyspaceId;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::Ended;
 
-/// Whether a merge that dropped so many versions was to drop more than twice as many.
+/// Returns whether a merge dropped less than half of the versions that were predicted.
 pub(crate) fn is_setback(choice: &Choice, dropped: u64) -> bool {
     let predicted = choice.predicted;
     predicted.is_some_and(|predicted| (dropped as f64) < predicted.droppable / 2.0)
 }
 
-/// Versions that a run with this sub-level must have in a range of keys to be merged for its duplicates there.
+/// Versions that a run with this sub-level must have in a range of keys to be merged for its
+/// duplicates there.
 #[derive(Default)]
 pub(super) struct Setbacks {
     needed: BTreeMap<(KeyspaceId, u64), Vec<Needed>>,
@@ -30,14 +31,15 @@ struct Needed {
 }
 
 impl Setbacks {
-    /// Of the sub-levels of a keyspace only those count that are listed.
+    /// Forgets the sub-levels of a keyspace that are not listed.
     pub(super) fn forget_all_but(&mut self, levels: &KeyspaceLevels) {
         let is_listed = |number: u64| levels.sub_levels().any(|(p, _)| p.sub_level == number);
         self.needed
             .retain(|&(keyspace, number), _| keyspace != levels.id || is_listed(number));
     }
 
-    /// The sub-levels of a keyspace with what they need, where several ranges do that of which most is needed.
+    /// Returns the sub-levels of a keyspace with the versions that each needs: the most, where
+    /// several ranges need some.
     pub(super) fn of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = (u64, u64)> {
         let needed = self.needed.range((keyspace, 0)..=(keyspace, u64::MAX));
         needed.filter_map(|(&(_, number), ranges)| {
@@ -68,7 +70,8 @@ impl Setbacks {
         needed.any(|needed| versions < needed.versions)
     }
 
-    /// Of the parts of a run those that are not to be merged: all in a range that has too few versions still.
+    /// Marks the parts of a run that are not to be merged: all in a range that has too few versions
+    /// still.
     pub(super) fn set_back_parts(
         &self,
         keyspace: KeyspaceId,
@@ -96,7 +99,7 @@ impl Setbacks {
             .flatten()
     }
 
-    /// A merge was installed as a whole; whether it was a setback.
+    /// Notes a merge that was installed as a whole. Returns whether it was a setback.
     pub(super) fn compare(&mut self, ended: &Ended, past: &Compaction) -> bool {
         if past.predicted_dropped.is_none() {
             return false;
@@ -139,7 +142,7 @@ mod tests {
             added
         };
         let before = version(vec![sized(young, 2, 40), sized(old, 1, 60)]);
-        // What an ended job has left of its inputs: none.
+        // An ended job has no inputs left.
         let choice = Arc::new(Choice {
             reason: Reason::AskedFor,
             kind: ChoiceKind::Merge,

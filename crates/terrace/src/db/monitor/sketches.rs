@@ -1,5 +1,5 @@
-//! What the sketches of all sub-levels say at one moment, for those who ask once. Merges go by what is kept
-//! ([`Known`](super::Known)), which is of what their policy asks about.
+//! The sketches of all sub-levels at one moment, for callers that ask once. Merges go by the kept
+//! ones ([`Known`](super::Known)), which cover the runs that their policy asks about.
 
 use terrace_lsm::compaction::estimates::{Duplicates, Estimates};
 use terrace_lsm::compaction::run::Run;
@@ -8,13 +8,13 @@ use terrace_lsm::table::TableCache;
 
 use super::unions::Unions;
 
-/// Of one keyspace.
+/// The sketches of one keyspace.
 pub(crate) struct Sketches {
     unions: Unions,
 }
 
 impl Sketches {
-    /// Of all tables that can be read.
+    /// Reads those of all tables that can be read.
     pub(super) fn read(levels: &KeyspaceLevels, tables: &TableCache) -> Self {
         let mut unions = Unions::default();
         unions.bring_up_to_date(levels, |_| true, |_| false, tables);
@@ -28,7 +28,7 @@ impl Estimates for Sketches {
         self.unions.of_runs(levels, runs).remove(&run.name())
     }
 
-    /// What snapshots keep is not known.
+    /// Returns the upper limit: the versions that snapshots keep are not known.
     fn merged_now(&self, _: &KeyspaceLevels, _: &Run, at_most: Duplicates) -> Option<Duplicates> {
         Some(at_most)
     }

@@ -1,9 +1,10 @@
 //! One union of sketches for each sub-level.
 //!
-//! Tables that came are read from their files; if some went all are read again, for a sketch forgets
-//! nothing. Where a merge is just replacing tables that would be done once for each of its slices, so
-//! it waits for the merge to end. Of each table a small sketch is kept besides, a kibibyte, so that some of a
-//! sub-level's tables can be counted without the rest; of so many tables at most that it is a few megabytes.
+//! New tables are read from their files. If some went, all are read again, for a sketch forgets
+//! nothing. While a merge replaces tables that would be done once for each of its slices, so the
+//! reading waits for the merge to end. Each table has a small sketch besides, a kibibyte, so that
+//! some of a sub-level's tables can be counted without the rest. The number of small sketches is
+//! limited, so that they take a few megabytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,27 +18,28 @@ use terrace_storage::Purpose;
 
 use crate::Result;
 
-/// Tables of a keyspace of which small sketches are kept. Where there are more, half a terabyte of usual ones,
-/// nothing is known of a part.
+/// Maximum number of a keyspace's tables with small sketches. Where there are more, half a terabyte
+/// of usual ones, nothing is known of a part.
 const MOST_SMALL: usize = 8192;
 
-/// By the sub-levels' numbers.
+/// The unions by the sub-levels' numbers.
 #[derive(Clone, Default)]
 pub(super) struct Unions {
     by_sub_level: BTreeMap<u64, Union>,
 }
 
-/// Of the tables of a sub-level.
+/// The union of the tables of a sub-level.
 #[derive(Clone)]
 struct Union {
     tables: Vec<u64>,
     keys: Arc<Sketch>,
-    /// By the tables' numbers; empty where too many tables are.
+    /// Small sketches by the tables' numbers; empty where there are too many tables.
     of_tables: Arc<BTreeMap<u64, SmallSketch>>,
 }
 
 impl Unions {
-    /// Of the sub-levels that are asked about. What cannot be read is tried again the next time.
+    /// Brings the sub-levels that are asked about up to date. The next call tries those again that
+    /// cannot be read.
     pub(super) fn bring_up_to_date(
         &mut self,
         levels: &KeyspaceLevels,
@@ -64,9 +66,9 @@ impl Unions {
         }
     }
 
-    /// What merging each of these runs would drop if there were no snapshots, by their names. It cannot
-    /// be known of a table that counts for a part of its keys only, what is left of a merge that was
-    /// cut short, nor where a merge is under way.
+    /// Returns the drops of a merge of each of these runs if there were no snapshots, by the runs'
+    /// names. They cannot be known where a merge is under way, nor of a table that counts for a
+    /// part of its keys only. Such a table is the rest of a merge that was cut short.
     pub(super) fn of_runs(
         &self,
         levels: &KeyspaceLevels,
@@ -79,7 +81,7 @@ impl Unions {
                 continue;
             }
             let Some(oldest) = run.oldest() else { continue };
-            // The same with one sub-level more is the usual next one.
+            // The usual next run is the same with one sub-level more.
             let goes_on = |(of, count, _): &mut (Place, usize, Sketch)| {
                 *of == oldest && *count + 1 == run.count()
             };
@@ -103,7 +105,7 @@ impl Unions {
         known
     }
 
-    /// What merging the parts of a run would drop if there were no snapshots.
+    /// Returns the parts of a run, with the drops of their merges if there were no snapshots.
     pub(super) fn parts(&self, levels: &KeyspaceLevels, run: &Run) -> Vec<Part> {
         let are_known = |(place, _): &(Place, _)| {
             let union = self.by_sub_level.get(&place.sub_level);
@@ -121,7 +123,7 @@ impl Unions {
             .collect()
     }
 
-    /// Of whole tables: where a merge was cut short nothing is known.
+    /// Returns the duplicates of whole tables: where a merge was cut short nothing is known.
     fn of_cell(&self, levels: &KeyspaceLevels, cell: &Run) -> Option<Duplicates> {
         let versions = cell.versions();
         if cell.count() == 1 {
@@ -142,14 +144,14 @@ impl Unions {
         ))
     }
 
-    /// Whether the sub-levels of a run have the tables that they had.
+    /// Returns whether the sub-levels of a run have the tables that they had.
     pub(super) fn are_of(&self, run: &Run) -> bool {
         let mut sub_levels = run.sub_levels().iter();
         sub_levels.all(|(_, sub_level)| self.current(sub_level).is_some())
     }
 
-    /// About the distinct keys of a run: those of its sub-levels as they were last seen. A merge leaves a
-    /// key in its sub-level as long as any is left.
+    /// Returns the approximate number of distinct keys of a run, by its sub-levels as they were
+    /// last seen. A merge leaves a key in its sub-level as long as any is left.
     pub(super) fn keys_about(&self, run: &Run) -> Option<f64> {
         let seen = run.sub_levels().iter();
         let mut seen = seen
@@ -179,14 +181,14 @@ impl Unions {
         Some(keys)
     }
 
-    /// The union of a sub-level, if it is of the tables that are listed.
+    /// Returns the union of a sub-level, if it is of the tables that are listed.
     pub(super) fn current(&self, sub_level: &SubLevel) -> Option<&Sketch> {
         let union = self.by_sub_level.get(&sub_level.number)?;
         (union.tables == numbers(sub_level)).then_some(&*union.keys)
     }
 }
 
-/// Those that a merge of a run would drop for want of anything older.
+/// Returns the number of tombstones that a merge of a run drops since nothing is older.
 fn tombstones(levels: &KeyspaceLevels, run: &Run) -> u64 {
     if run.is_oldest_of(levels) {
         run.tables().map(|table| table.tombstones).sum()
@@ -195,7 +197,7 @@ fn tombstones(levels: &KeyspaceLevels, run: &Run) -> u64 {
     }
 }
 
-/// The numbers of a sub-level's tables, ascending.
+/// Returns the numbers of a sub-level's tables, ascending.
 fn numbers(sub_level: &SubLevel) -> Vec<u64> {
     let mut numbers: Vec<u64> = sub_level.tables.iter().map(|table| table.number).collect();
     numbers.sort_unstable();

@@ -233,8 +233,8 @@ fn open_tables(
     )?))
 }
 
-/// A group stops growing where a larger one would make its first writer wait for no gain, and well
-/// before a group of small batches would need an arena of its own.
+/// Returns the limits of a group. A larger one would make its first writer wait for no gain. They
+/// are well below the size at which a group of small batches would need an arena of its own.
 fn group_limits(options: &Options) -> GroupLimits {
     const MAX_GROUP_BYTES: u64 = 1 << 20;
     let records = options.arena_index_bytes / MAX_ENTRY_BYTES / 4;

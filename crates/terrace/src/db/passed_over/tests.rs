@@ -60,8 +60,8 @@ fn first(db: &Db, queue: u8) -> (u64, Option<Vec<u8>>) {
 
 const ENTRIES: u32 = 6_000;
 
-/// Takes the entries of two queues in turn. Returns the mean number of steps of a pop, and of all pops the number
-/// of flushes.
+/// Takes the entries of two queues in turn. Returns the mean number of steps of a pop, and the
+/// number of flushes of all pops.
 fn pops(seconds_between: u64) -> (u64, u64) {
     let (db, calendar) = store(Options::in_memory());
     for queue in [1, 2] {
@@ -100,8 +100,8 @@ fn queues_that_take_the_stretch_from_one_another_pay_for_flushes_a_second_apart(
     assert!(far_steps * 2 < near_steps, "{far_steps}, {near_steps}");
 }
 
-/// Returns a store with an old sub-level, and a younger one in which a quarter are tombstones, in two places.
-/// A snapshot is in the way of their merge.
+/// Returns a store with an old sub-level, and a younger one in which a quarter are tombstones, in
+/// two places. A snapshot is in the way of their merge.
 fn with_tombstones_in_a_table() -> (Db, Snapshot) {
     let (db, _) = store(Options {
         compaction_policy: CompactionPolicy::Tiered,
@@ -176,7 +176,7 @@ fn a_merge_that_a_snapshot_is_in_the_way_of_begins_when_it_is_gone() {
     assert_eq!(merges_for_iterators(&db), 1);
 }
 
-/// Rows with two places of deleted ones between them.
+/// Returns a store of rows with two places of deleted ones between them.
 fn with_tombstones_in_the_arena(options: Options) -> (Db, Arc<Calendar>) {
     let (db, calendar) = store(options);
     for number in 0..6_001 {
@@ -212,7 +212,7 @@ fn steps_pay_as_seeks_do_and_begin_what_is_due() {
     assert_eq!(db.statistics().flushes, before + 1);
 }
 
-/// Writes when a flush begins.
+/// A listener that writes when a flush begins.
 #[derive(Default)]
 struct Writes {
     db: Mutex<Option<Db>>,

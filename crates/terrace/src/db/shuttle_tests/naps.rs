@@ -1,4 +1,4 @@
-//! A scheduler for what needs long gaps.
+//! A scheduler for tests that need long gaps.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

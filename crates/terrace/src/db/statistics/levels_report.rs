@@ -16,9 +16,9 @@ use crate::db::{Store, report_forms};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelsReport {
-    /// In the order of their numbers.
+    /// Keyspaces in the order of their numbers.
     pub keyspaces: Vec<KeyspaceReport>,
-    /// Tables that nobody lists any more, whose files are still to be deleted.
+    /// Tables that no version lists any more, whose files are still to be deleted.
     #[serde(default)]
     pub tables_to_delete: u64,
     /// The last merges and moves since the store was opened, in the order in which they ended; see
@@ -38,8 +38,8 @@ pub struct KeyspaceReport {
     /// Its levels from the top, each with its sub-levels from the youngest.
     #[serde(with = "report_forms::levels")]
     pub levels: Vec<Vec<SubLevelReport>>,
-    /// Of the same levels how many versions and keys each has; empty unless it was asked for, as
-    /// [`Db::levels_with_duplicates`](crate::Db::levels_with_duplicates) does.
+    /// Numbers of versions and keys in each of the same levels; empty unless they were asked for,
+    /// as [`Db::levels_with_duplicates`](crate::Db::levels_with_duplicates) does.
     #[serde(default)]
     pub duplicates: Vec<LevelDuplicates>,
     /// Bytes that its merges still have to write until every level is within its target, estimated.
@@ -77,7 +77,7 @@ pub struct TableReport {
     pub size_bytes: u64,
     /// Versions in the file.
     pub entries: u64,
-    /// Those that are tombstones.
+    /// Tombstones among them.
     pub tombstones: u64,
     /// Deleted ranges in the file, beside the versions.
     pub range_tombstones: u64,
@@ -85,14 +85,14 @@ pub struct TableReport {
     pub smallest: Vec<u8>,
     /// The last key listed.
     pub largest: Vec<u8>,
-    /// The bounds are narrower than the file.
+    /// Whether the bounds are narrower than the file.
     pub narrowed: bool,
     /// The lowest and highest sequence number.
     pub sequences: (SequenceNumber, SequenceNumber),
 }
 
 impl Store {
-    /// Every table in its place; `duplicates` says what is told of the levels' contents.
+    /// Returns every table in its place. `duplicates` gives the duplicates of a keyspace's levels.
     pub(crate) fn levels_report(
         &self,
         duplicates: impl Fn(&KeyspaceLevels) -> Vec<LevelDuplicates>,

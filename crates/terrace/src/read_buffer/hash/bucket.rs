@@ -1,4 +1,4 @@
-//! One cache line of the table: where some entries lie, what was missed lately, and the stripe.
+//! One cache line of the table: the places of some entries, the latest misses, and the stripe.
 //!
 //! A get that finds nothing, and a forward of a key that is not held, touch this line and take no
 //! lock. Slots change under the lock of the bucket's shard only.
@@ -12,15 +12,16 @@ pub(super) const SLOTS: usize = 6;
 /// A key missed this many other misses ago is still known.
 pub(super) const MISSES: u32 = 4;
 
-/// Whose entry it is at first.
+/// The side that an entry comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bringer {
     Read,
     Write,
 }
 
-/// Where an entry lies, and how often it was read: the fingerprint of its key (29 bits), whether a read
-/// ever asked for it (1 bit), its uses (2 bits), its place plus one (32 bits). All zeros name nothing.
+/// The place of an entry, and how often it was read: the fingerprint of its key (29 bits), whether
+/// a read ever asked for it (1 bit), its uses (2 bits), its place plus one (32 bits). All zeros
+/// name nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(u64);
 
@@ -29,7 +30,7 @@ impl Slot {
     const MOST_USES: u64 = 3;
     const ASKED_FOR: u64 = 1 << 34;
 
-    /// An entry that a write or a read brings.
+    /// Names an entry that a write or a read brings.
     pub(super) fn new(hash: u64, place: u32, bringer: Bringer) -> Self {
         let asked_for = match bringer {
             Bringer::Read => Slot::ASKED_FOR,
@@ -79,15 +80,15 @@ impl Bucket {
         self.stripe.load(Ordering::SeqCst)
     }
 
-    /// One thread at a time.
+    /// Raises the stripe. One thread at a time calls it.
     pub(super) fn raise_stripe(&self, sequence: SequenceNumber) {
         if self.stripe.load(Ordering::Relaxed) < sequence {
             self.stripe.store(sequence, Ordering::SeqCst);
         }
     }
 
-    /// The slots that may be a key's. Without the lock: if there are none, the key is not held, or
-    /// not yet.
+    /// Returns the slots that may be a key's. It needs no lock: if there are none, the key is not
+    /// held, or not yet.
     pub(super) fn candidates(&self, hash: u64) -> impl Iterator<Item = (&AtomicU64, u32)> {
         self.slots.iter().filter_map(move |slot| {
             let found = Slot(slot.load(Ordering::SeqCst));
@@ -95,7 +96,7 @@ impl Bucket {
         })
     }
 
-    /// The slot that names a place.
+    /// Returns the slot that names a place.
     pub(super) fn naming(&self, place: u32) -> Option<&AtomicU64> {
         let names = |slot: &&AtomicU64| {
             let found = Slot(slot.load(Ordering::Relaxed));
@@ -104,7 +105,7 @@ impl Bucket {
         self.slots.iter().find(names)
     }
 
-    /// Names an entry; whether another one had to go.
+    /// Names an entry. Returns its slot, and whether another entry had to go.
     pub(super) fn name(&self, new: Slot) -> (&AtomicU64, bool) {
         let [first, ..] = &self.slots;
         let rank = |slot: &&AtomicU64| match Slot(slot.load(Ordering::Relaxed)) {
@@ -117,14 +118,14 @@ impl Bucket {
         (least, displaced)
     }
 
-    /// Names nothing any more.
+    /// Clears all slots.
     pub(super) fn clear(&self) {
         self.slots.iter().for_each(clear);
     }
 
-    /// Notes a miss; whether the same key was among the last `among` ones.
+    /// Notes a miss. Returns whether the same key was among the last `among` ones.
     pub(super) fn missed_before(&self, hash: u64, among: u32) -> bool {
-        // Never zero, as empty lanes are.
+        // A miss is never zero, as empty lanes are.
         let lane = (hash >> 14 & 0xffff).max(1);
         let missed = self.missed.load(Ordering::Relaxed);
         let found = (0..among.min(MISSES)).any(|at| missed >> (16 * at) & 0xffff == lane);
@@ -135,7 +136,7 @@ impl Bucket {
     }
 }
 
-/// Names nothing any more.
+/// Makes a slot name nothing.
 pub(super) fn clear(slot: &AtomicU64) {
     slot.store(Slot::EMPTY.0, Ordering::SeqCst);
 }
@@ -149,17 +150,17 @@ pub(super) fn used(slot: &AtomicU64) {
     }
 }
 
-/// Whether a read brought it, or found it since.
+/// Returns whether a read brought the entry, or found it since.
 pub(super) fn is_asked_for(slot: &AtomicU64) -> bool {
     slot.load(Ordering::Relaxed) & Slot::ASKED_FOR != 0
 }
 
-/// Whether it was read since it was named, or moved, last.
+/// Returns whether the entry was read since it was last named or moved.
 pub(super) fn has_uses(slot: &AtomicU64) -> bool {
     Slot(slot.load(Ordering::Relaxed)).uses() > 0
 }
 
-/// The same entry at another place, with one use less.
+/// Names the same entry at another place, with one use less.
 pub(super) fn move_to(slot: &AtomicU64, place: u32) {
     let found = Slot(slot.load(Ordering::Relaxed));
     let moved = Slot(found.0 & !u64::from(u32::MAX) | (u64::from(place) + 1));

@@ -2,21 +2,22 @@
 //!
 //! A shard is a ring of entries under a lock and a share of the table that names them. The table's
 //! buckets are cache lines of fixed number and place: a key belongs to one bucket, which is its
-//! stripe too. Whoever finds no trace of a key there is done after one line, without a lock.
+//! stripe too. A thread that finds no trace of a key there is done after one line, without a lock.
 //!
-//! Eviction is a ring's own: what is oldest leaves, unless it was read since it came; then it moves
-//! to the front again, with one use less (S3-FIFO's main queue). While there is room, every back-fill
-//! is taken: a buffer that has yet to fill loses nothing by it, and would be long about it otherwise.
-//! From then on nothing enters that was read once, but at the second miss of its key within a while,
-//! twice as many misses of the bucket as entries of its size would fit (of YCSB C's gets 0.377 miss a
-//! buffer for a quarter of 2,000,000 records then, and 0.381 with half as many misses as entries; a cache
-//! with a count for each key, 0.375: a simulation). So gets that walk over the whole
-//! store, or draw from all of it alike, push out little. As long as those that leave are a write's,
-//! whom no read ever asked for, the first miss is enough again: a load leaves the buffer full of them.
+//! Eviction is a ring's own: the oldest entry leaves, unless it was read since it came. Then it
+//! moves to the front again, with one use less (S3-FIFO's main queue). While there is room, every
+//! back-fill is taken: a buffer that has yet to fill loses nothing by it, and would be long about
+//! it otherwise. From then on a key enters only at its second miss within a while, which is twice
+//! as many misses of the bucket as entries of its size would fit. (In a simulation, 0.377 of YCSB
+//! C's gets then miss a buffer for a quarter of 2,000,000 records. With half as many misses as
+//! entries 0.381 miss; in a cache with a count for each key, 0.375.) So gets that walk over the
+//! whole store, or draw from all of it alike, push out little. As long as the entries that leave
+//! are a write's and no read ever asked for them, the first miss is enough again: a load leaves the
+//! buffer full of them.
 //!
 //! Why not `quick_cache`: its shard locks are its own, so that the check of a stripe and the insert
-//! would need a lock around it on every write; and an entry would be two allocations and some 60
-//! bytes beside the record's, here it is 20 and its share of a bucket.
+//! would need a lock around it on every write. An entry would be two allocations and some 60 bytes
+//! beside the record's; here it is 20 and its share of a bucket.
 //!
 //! Invariant: slots and rings change under the shard's lock. Outside it, slots are looked at only
 //! to learn that a key has none.
@@ -34,11 +35,10 @@ use super::structure::{Counts, Fill, Found, Key, SHRINK_PACE, Structure, Version
 use crate::KeyspaceId;
 use crate::SequenceNumber;
 
-/// Of the usual size there are so many entries to a bucket, whose six slots are too few for one in
-/// twenty.
+/// Entries of the usual size to a bucket, whose six slots are too few for one in twenty.
 const ENTRIES_A_BUCKET: usize = 4;
-/// Of larger entries there are fewer, and nearly all find a slot: one part of the memory in so many is
-/// buckets at least.
+/// Divisor of the memory: at least that part of it is buckets. There are fewer of larger entries,
+/// and nearly all find a slot.
 const FEWEST_BUCKETS_PART: usize = 32;
 const BUCKET_BYTES: usize = size_of::<Bucket>();
 const MOST_SHARDS: usize = 64;
@@ -46,16 +46,17 @@ const USUAL_SHARD_BYTES: usize = 512 << 10;
 const MOST_CHUNK_BYTES: usize = 64 << 10;
 /// A page, usually.
 const LEAST_CHUNK_BYTES: usize = 4 << 10;
-/// Of a large ring's chunks there are so many: each may be a mapping, which a process may have 65,530 of.
+/// Chunks of a large ring: each may be a mapping, which a process may have 65,530 of.
 const LARGE_RINGS_CHUNKS: usize = 128;
-/// So many shards at most are looked through when memory is wanted back.
+/// Maximum number of shards that are looked through when memory is wanted back.
 const SHRUNK_AT_ONCE: usize = 4;
-/// Larger entries are left to the block cache, from where they are read without a copy.
+/// Maximum bytes of an entry. Larger ones are left to the block cache, from where they are read
+/// without a copy.
 const MOST_ENTRY_BYTES: usize = 8 << 10;
-/// How often a lock is tried before its holder is left alone.
+/// Number of times that a lock is tried before its holder is left alone.
 const TRIES: u32 = 32;
-/// Entries that were read move to the front again; so many in a row, then the oldest leaves
-/// whatever it is: nobody waits long for room.
+/// Maximum number of entries in a row that move to the front again because they were read. Then the
+/// oldest leaves in any case, so that no thread waits long for room.
 const MOVES: u32 = 8;
 
 /// See the head of the file.
@@ -63,11 +64,11 @@ pub(super) struct HashBuffer {
     buckets: Box<[Bucket]>,
     shards: Box<[Shard]>,
     most_entry_bytes: usize,
-    /// Of the entries that a bucket has its share of.
+    /// Bytes of entries that are a bucket's share.
     bucket_entries_bytes: usize,
     rings_least_bytes: u64,
     hash_seed: u64,
-    /// Counts shards that were told to shrink.
+    /// Number of shards that were asked to shrink.
     shrunk: AtomicUsize,
     memory_bytes: AtomicU64,
 }
@@ -76,7 +77,7 @@ pub(super) struct HashBuffer {
 #[repr(align(128))]
 struct Shard {
     inner: Mutex<Inner>,
-    /// Something had to leave, and the last time a read had asked for it once.
+    /// Whether entries had to leave, and a read had once asked for one of the last that did.
     is_full: AtomicBool,
     misses: AtomicU64,
 }
@@ -87,7 +88,7 @@ struct Inner {
 }
 
 impl Shard {
-    /// The lock, if nobody holds it for longer than a moment.
+    /// Takes the lock, unless another thread holds it for longer than a moment.
     fn try_lock(&self) -> Option<MutexGuard<'_, Inner>> {
         for _ in 0..TRIES {
             if let Some(inner) = self.inner.try_lock() {
@@ -137,8 +138,8 @@ impl HashBuffer {
         (self.buckets.len() * BUCKET_BYTES) as u64
     }
 
-    /// A key's bucket and its shard. There are as many buckets in each shard, so scaling the hash to
-    /// either number chooses alike.
+    /// Returns a key's bucket and its shard. All shards have the same number of buckets, so scaling
+    /// the hash to either number chooses alike.
     #[inline]
     fn locate(&self, hash: u64) -> Option<(&Bucket, &Shard)> {
         let scaled = |to: usize| ((u128::from(hash) * to as u128) >> 64) as usize;
@@ -146,14 +147,14 @@ impl HashBuffer {
         Some((bucket, self.shards.get(scaled(self.shards.len()))?))
     }
 
-    /// The slot and place of a key's entry. Under the lock.
+    /// Returns the slot and place of a key's entry. The caller holds the lock.
     fn find<'a>(bucket: &'a Bucket, ring: &Ring, key: &Key<'_>) -> Option<(&'a AtomicU64, u32)> {
         bucket
             .candidates(key.hash)
             .find(|&(_, place)| ring.entry(place).is_some_and(|entry| entry.is_of(key)))
     }
 
-    /// Adds an entry for a key that has none; its slot, unless it is too large.
+    /// Adds an entry for a key that has none. Returns its slot, unless the entry is too large.
     fn insert<'a>(
         &self,
         (bucket, shard): (&'a Bucket, &Shard),
@@ -182,14 +183,14 @@ impl HashBuffer {
 
     fn count_memory(&self, before: u64, after: u64) {
         if after != before {
-            // What has shrunk wraps, and so does the sum.
+            // A difference below zero wraps, and so does the sum.
             self.memory_bytes
                 .fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 
-    /// Lets entries go until there is room for so many bytes, or, in a ring that holds more than it may,
-    /// a multiple of them has left. Whether there was one among them that a read ever asked for, if any
+    /// Evicts entries until there is room for `bytes`, or, in a ring that holds more than it may, a
+    /// multiple of them has left. Returns whether a read ever asked for one of the entries, if any
     /// could still be found.
     fn make_room(&self, inner: &mut Inner, bytes: usize) -> Option<bool> {
         let begun_with = inner.ring.held_bytes();
@@ -200,7 +201,7 @@ impl HashBuffer {
         })
     }
 
-    /// Lets entries go until it is enough; as [`HashBuffer::make_room`].
+    /// Evicts entries until `is_enough`; returns the same as [`HashBuffer::make_room`].
     fn evict(&self, inner: &mut Inner, is_enough: impl Fn(&Ring) -> bool) -> Option<bool> {
         let (mut moves, mut in_demand) = (MOVES, None);
         while !is_enough(&inner.ring) {
@@ -321,7 +322,7 @@ impl Structure for HashBuffer {
             if held.is_some_and(|held| held >= version.sequence) {
                 return Fill::NotWanted;
             }
-            // From before a floor: it would be in the way for ever.
+            // The entry is from before a floor: it would be in the way for ever.
             bucket::clear(slot);
         }
         let Some(slot) = self.insert((bucket, shard), &mut inner, key, version, Bringer::Read)

@@ -1,11 +1,12 @@
-//! Entries one behind the other in a ring of bytes: the oldest leaves where the next one comes.
+//! Entries one behind the other in a ring of bytes: the oldest leaves room for the next one.
 //!
-//! The ring is made of chunks; no entry straddles two. A chunk that the tail has left goes to the head,
-//! or back to the kernel, if the ring is to shrink. So each is a mapping of its own: an allocator keeps
-//! what is freed between things that stay, and gives it to none but the threads that it serves.
+//! The ring is made of chunks; no entry straddles two. A chunk that the tail has left goes to the
+//! head, or back to the kernel, if the ring is to shrink. So each is a mapping of its own: an
+//! allocator keeps memory that is freed between things that stay, and gives it only to the threads
+//! that it serves.
 //!
-//! A ring shrinks as entries come (three times as much leaves), not at once: nobody waits for it, and
-//! whoever wants its memory fills that by writes, too.
+//! A ring shrinks as entries come (three times as many bytes leave), not at once. No thread waits
+//! for it, and the arenas that want its memory fill that by writes, too.
 //!
 //! An entry is `stride u16 | key length u16 | value length u16 | kind u16 | keyspace u32 | sequence u64 |
 //! key | value | room`, little-endian. The stride counts steps of four bytes to the next entry; a stride
@@ -23,7 +24,7 @@ const STEP_BYTES: usize = 4;
 const VALUE: u16 = 0;
 const ABSENT: u16 = 1;
 
-/// The bytes that an entry takes.
+/// Returns the bytes that an entry takes.
 pub(super) fn entry_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (HEADER_BYTES + key_bytes + value_bytes).next_multiple_of(STEP_BYTES)
 }
@@ -89,31 +90,31 @@ fn encode(out: &mut [u8], key: &Key<'_>, version: Version<'_>) -> Option<()> {
 
 /// See the head of the file.
 pub(super) struct Ring {
-    /// By place; none where nothing is held.
+    /// Chunks by place; `None` where nothing is held.
     chunks: Vec<Option<AnonymousMemory>>,
-    /// Left by the tail, for the head.
+    /// Chunk that the tail has left, for the head.
     left: Option<AnonymousMemory>,
     chunk_bytes: usize,
-    /// What there are places for.
+    /// Bytes that there are places for.
     capacity_bytes: u64,
-    /// What may be held.
+    /// Maximum bytes to hold.
     limit_bytes: u64,
     memory_bytes: u64,
-    /// Where the next entry comes and where the oldest one is, counted from the first entry ever:
-    /// the difference is what is held.
+    /// Positions of the next entry and of the oldest one, counted from the first entry ever: the
+    /// difference is the bytes held.
     head: u64,
     tail: u64,
     moving: Vec<u8>,
 }
 
-/// What a ring takes at its least limit: a chunk's worth of entries in two, a chunk for the head to come,
-/// and one that its tail leaves at this moment.
+/// Returns the bytes of a ring at its least limit: a chunk's worth of entries in two, a chunk for
+/// the head to come, and one that its tail leaves at this moment.
 pub(super) const fn least_bytes(chunk_bytes: usize) -> u64 {
     4 * chunk_bytes as u64
 }
 
 impl Ring {
-    /// A ring of whole chunks, two at least.
+    /// Makes a ring of whole chunks, two at least.
     pub(super) fn new(capacity_bytes: usize, chunk_bytes: usize) -> Self {
         let chunks = (capacity_bytes / chunk_bytes).max(2);
         let capacity_bytes = (chunks * chunk_bytes) as u64;
@@ -138,7 +139,7 @@ impl Ring {
         self.head - self.tail
     }
 
-    /// Drops all entries and their memory, and says how much that was.
+    /// Drops all entries and their memory. Returns the bytes freed.
     pub(super) fn clear(&mut self) -> u64 {
         self.chunks = Vec::new();
         self.left = None;
@@ -146,11 +147,12 @@ impl Ring {
         std::mem::take(&mut self.memory_bytes)
     }
 
-    /// How much memory it may take from now on. What is held beyond that leaves as entries come. Whether
-    /// it is more than before.
+    /// Sets the memory that it may take from now on. Bytes beyond it leave as entries come. Returns
+    /// whether the limit is higher than before.
     pub(super) fn limit(&mut self, bytes: u64) -> bool {
         let (chunk, before) = (self.chunk_bytes as u64, self.limit_bytes);
-        // Below its capacity it holds parts of two chunks, the head's and the tail's, and one between.
+        // Below its capacity the ring holds parts of two chunks, the head's and the tail's, and one
+        // between.
         self.limit_bytes = match bytes >= self.capacity_bytes {
             true => self.capacity_bytes,
             false => bytes.saturating_sub(2 * chunk).max(chunk),
@@ -178,12 +180,12 @@ impl Ring {
         Entry::decode(self.bytes(place)?)
     }
 
-    /// What is left of the chunk at a position.
+    /// Returns the rest of the chunk at a position.
     fn rest_of_chunk(&self, at: u64) -> u64 {
         self.chunk_bytes as u64 - at % self.chunk_bytes as u64
     }
 
-    /// Where an entry of this size comes.
+    /// Returns the position of the next entry, if it has this size.
     fn start_for(&self, bytes: usize) -> u64 {
         let rest = self.rest_of_chunk(self.head);
         if (bytes as u64) > rest {
@@ -193,7 +195,7 @@ impl Ring {
         }
     }
 
-    /// What would be held with an entry more.
+    /// Returns the bytes that would be held with one more entry.
     fn held_with(&self, bytes: usize) -> u64 {
         self.start_for(bytes) + bytes as u64 - self.tail
     }
@@ -202,7 +204,7 @@ impl Ring {
         self.held_with(bytes) <= self.limit_bytes
     }
 
-    /// Whether there is room beyond the limit, which the ring is to come back to by and by.
+    /// Returns whether there is room beyond the limit, which the ring is to come back to by and by.
     pub(super) fn has_place(&self, bytes: usize) -> bool {
         self.held_with(bytes) <= self.capacity_bytes
     }
@@ -231,7 +233,7 @@ impl Ring {
         Some(self.place(start))
     }
 
-    /// Sees to the memory of the chunk at a position.
+    /// Provides the memory of the chunk at a position.
     fn reach(&mut self, at: u64) -> Option<()> {
         let chunk = self.chunk_of(at);
         if self.chunks.len() <= chunk {
@@ -256,7 +258,7 @@ impl Ring {
         (at % self.capacity_bytes) as usize / self.chunk_bytes
     }
 
-    /// Moves the tail on. The memory that it leaves is the head's next, or the kernel's.
+    /// Moves the tail on. The memory that it leaves goes to the head, or to the kernel.
     fn leave(&mut self, bytes: u64) {
         let left = self.chunk_of(self.tail);
         let left_whole = bytes >= self.rest_of_chunk(self.tail);
@@ -280,7 +282,7 @@ impl Ring {
         Some(())
     }
 
-    /// Whether the entry there is newer than a version.
+    /// Returns whether the entry there is newer than a version.
     pub(super) fn is_newer(&self, place: u32, sequence: SequenceNumber) -> bool {
         self.entry(place)
             .is_some_and(|entry| entry.sequence > sequence)
@@ -297,7 +299,7 @@ impl Ring {
                 .is_some()
     }
 
-    /// The entry that leaves next.
+    /// Returns the entry that leaves next.
     pub(super) fn oldest(&mut self) -> Option<(u32, Entry<'_>)> {
         if self.tail < self.head && self.oldest_stride() == 0 {
             self.leave(self.rest_of_chunk(self.tail));
@@ -314,13 +316,13 @@ impl Ring {
         entry.map_or(0, |entry| entry.stride_bytes as u64)
     }
 
-    /// Lets the entry go that [`Ring::oldest`] gave.
+    /// Drops the entry that [`Ring::oldest`] gave.
     pub(super) fn drop_oldest(&mut self) {
         self.leave(self.oldest_stride());
     }
 
-    /// Moves that entry behind the youngest one; its new place, or `None` if it is gone, because
-    /// it does not fit into the rest of a chunk.
+    /// Moves that entry behind the youngest one. Returns its new place, or `None` if it is gone,
+    /// because it does not fit into the rest of a chunk.
     pub(super) fn move_oldest(&mut self) -> Option<u32> {
         let (place, stride) = (self.place(self.tail), self.oldest_stride() as usize);
         let mut moving = std::mem::take(&mut self.moving);

@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// It grows at first misses by what it is lent, and gives it back as writes come, three bytes for each.
-/// What it answers is right all the while, and the budget of the block cache has nothing to do with it.
+/// The buffer grows at first misses by its loan, and gives it back as writes come, three bytes for
+/// each. Its answers are right all the while, and the loan does not touch the budget of the block
+/// cache.
 #[test]
 fn lent_memory_is_used_and_given_back_as_entries_come() {
     const OWN_BYTES: u64 = 1 << 20;
@@ -46,15 +47,15 @@ fn lent_memory_is_used_and_given_back_as_entries_come() {
             held > OWN_BYTES + LENT_BYTES - SLACK_BYTES,
             "all at once: {held}"
         );
-        // Of some 230 bytes each: half of what was lent, and little more.
+        // Writes of some 230 bytes each: half of the loan, and little more.
         let held = write_some(1_500);
         assert!(held <= OWN_BYTES, "{held}");
     }
     assert!(buffer.statistics().hits > 40_000);
 }
 
-/// Arenas take memory for every write: also for one that is stored where its key's entry is, for one
-/// whose key the buffer does not hold, and for one that is too large for it.
+/// Arenas take memory for every write: also for one that overwrites its key's entry in place, for
+/// one whose key the buffer does not hold, and for one that is too large for it.
 #[test]
 fn lent_memory_comes_back_whatever_is_written() {
     const OWN_BYTES: u64 = 1 << 20;
@@ -90,7 +91,7 @@ fn lent_memory_comes_back_whatever_is_written() {
     }
 }
 
-/// Whoever was full takes first misses again as soon as there is more room.
+/// A buffer that was full takes first misses again as soon as there is more room.
 #[test]
 fn lent_memory_fills_at_first_misses() {
     for buffer in each() {
@@ -107,7 +108,8 @@ fn lent_memory_fills_at_first_misses() {
         };
         taken(0..4_000);
         assert!(taken(4_000..5_000) < 10);
-        // More than it was made for is not to be had, and nothing by a structure that keeps it.
+        // No structure takes more than it was made for; one that cannot give memory back takes
+        // none.
         buffer.borrow_memory(1 << 30);
         if is_ordered {
             assert!(taken(5_000..6_000) < 10);

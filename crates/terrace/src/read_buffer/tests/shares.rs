@@ -1,5 +1,5 @@
 //! The script in tests/golden/read_buffer_memory.txt: the state of a buffer in, its memory out;
-//! `TERRACE_BLESS=1` writes the answers anew.
+//! `TERRACE_BLESS=1` writes the answers again.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Structure for Fake {
     }
 }
 
-/// Has a window of scans pass that miss their blocks.
+/// Lets a window of scans that miss their blocks pass.
 fn yield_to_scans(boundary: &Boundary) {
     let mut seeks = 1;
     while !boundary.sought() {

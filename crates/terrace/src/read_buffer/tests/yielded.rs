@@ -3,10 +3,10 @@
 use super::*;
 
 const CAPACITY_BYTES: u64 = 16 << 20;
-/// More than it takes the first time.
+/// Number of seeks above the first limit.
 const SEEKS: u64 = 10_000;
 
-/// So many seeks, each missing a block; whether the memory changed hands.
+/// Makes `seeks`, each missing a block. Returns whether the memory changed hands.
 fn seek(buffer: &ReadBuffer, seeks: u64) -> bool {
     let mut sought = 0;
     (0..seeks).fold(false, |changed, _| {
@@ -15,7 +15,7 @@ fn seek(buffer: &ReadBuffer, seeks: u64) -> bool {
     })
 }
 
-/// Fills it with so many bytes of entries.
+/// Fills the buffer with `bytes` of entries.
 fn filled(buffer: &ReadBuffer, bytes: u64) {
     for number in 0..bytes / 1100 {
         fill(buffer, &number.to_be_bytes(), 1, &[7; 1000], 1);
@@ -61,13 +61,13 @@ fn what_is_yielded_goes_in_steps_and_is_claimed_no_more() {
     let now = buffer.statistics();
     assert!(now.bytes <= now.capacity_bytes && now.capacity_bytes < CAPACITY_BYTES / 2);
     assert_eq!(claimed(&buffer), now.capacity_bytes);
-    // What is full takes what misses twice; and the first entries are the ones that have gone.
+    // A full buffer takes keys that miss twice; and the first entries have gone.
     fill(&buffer, b"k", 1, b"v", 1);
     assert_eq!(get(&buffer, b"k", 1), value(b"v"));
     assert_eq!(get(&buffer, &0_u64.to_be_bytes(), 1), None);
 }
 
-/// It held less than it may keep, so nothing has to leave; but it had claimed everything.
+/// The buffer held less than it may keep, so nothing has to leave; but it had claimed everything.
 #[test]
 fn what_was_claimed_and_is_not_held_is_claimed_no_more() {
     let buffer = hash();
@@ -87,7 +87,7 @@ fn seeks_that_find_their_blocks_ask_for_nothing() {
     assert!((0..4 * SEEKS).all(|_| !buffer.sought(|| 7)));
 }
 
-/// It wakes for gets.
+/// The buffer wakes for gets.
 #[test]
 fn a_buffer_that_falls_asleep_has_all_its_memory_when_it_wakes() {
     let buffer = hash();

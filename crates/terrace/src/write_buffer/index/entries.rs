@@ -1,6 +1,6 @@
-//! What the index knows of each record, in the order of insertion: one word a record.
+//! The index's knowledge of each record, in the order of insertion: one word a record.
 //!
-//! The word: where the record begins in the arena (low half), and the entry of the next older
+//! The word: the start of the record in the arena (low half), and the entry of the next older
 //! version of the same key in the same keyspace, plus one (high half, 0 for none). Everything else
 //! is read from the record itself.
 
@@ -20,7 +20,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// An array for at least `capacity` entries.
+    /// Makes an array for at least `capacity` entries.
     pub(super) fn new(capacity: u64) -> Self {
         let chunks = capacity
             .div_ceil(u64::from(CHUNK_ENTRIES))
@@ -34,12 +34,12 @@ impl Entries {
         self.chunks.len() as u32 * CHUNK_ENTRIES
     }
 
-    /// Bytes of memory that this many entries take, whole chunks counted.
+    /// Returns the bytes of memory that this many entries take, whole chunks counted.
     pub(super) fn memory_bytes(&self, entries: u32) -> u64 {
         u64::from(entries.div_ceil(CHUNK_ENTRIES)) * CHUNK_BYTES
     }
 
-    /// Writes entry `number`. Whoever publishes the number does so with release.
+    /// Writes entry `number`. The caller publishes the number with release.
     pub(super) fn set(&self, number: u32, record_offset: u32, older: Option<u32>) {
         let word = u64::from(record_offset) | u64::from(older.map_or(0, |older| older + 1)) << 32;
         if let Some(chunk) = self.chunks.get((number >> CHUNK_SHIFT) as usize) {
@@ -51,8 +51,8 @@ impl Entries {
         }
     }
 
-    /// The record's offset and the next older version, of a number learnt with acquire. `None` for
-    /// a number that was never set.
+    /// Returns the record's offset and the next older version, of a number loaded with acquire.
+    /// `None` for a number that was never set.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<(u32, Option<u32>)> {
         let chunk = self.chunks.get((number >> CHUNK_SHIFT) as usize)?.get()?;

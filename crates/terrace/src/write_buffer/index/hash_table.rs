@@ -1,9 +1,9 @@
 //! From the hash of a key to the newest entry of that key.
 //!
 //! Open addressing with linear probing over words: the upper half of the hash, then the entry's
-//! number plus one; 0 is empty. Nothing is ever removed. A word says all that is needed to place it
-//! in a larger table, so growing reads no keys; and since a place is the hash scaled to the table's
-//! length, growing reads and writes both tables from one end to the other.
+//! number plus one; 0 is empty. Nothing is ever removed. A word suffices to place it in a larger
+//! table, so growing reads no keys. Since a place is the hash scaled to the table's length, growing
+//! reads and writes both tables from one end to the other.
 //!
 //! The low bits of the hash choose one of [`PARTS`] tables that grow by themselves: no insert waits
 //! for more than a small part of all words to move.
@@ -11,7 +11,7 @@
 //! Invariants: (1) one inserter at a time, which holds [`Filling`]; (2) a word is stored with
 //! release after the entry it names, and loaded with acquire; (3) a table is published after all
 //! words of the one before it were copied, and then that one never changes again: a reader that
-//! still holds it finds whatever was inserted before it began.
+//! still holds it finds all entries that were inserted before it began.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 const PARTS: usize = 64;
 const LEAST_SLOTS: usize = 16;
 
-/// The most memory an entry takes here: a table that has just grown is four ninths full.
+/// Maximum memory of an entry here: a table that has just grown is four ninths full.
 pub(super) const MAX_ENTRY_BYTES: u64 = 18;
 
 /// A hash as the table uses it.
@@ -31,7 +31,7 @@ pub(super) const MAX_ENTRY_BYTES: u64 = 18;
 pub(super) struct Spot(u64);
 
 impl Spot {
-    /// `hash` is that of the user key: keyspaces are told apart here.
+    /// Makes a spot. `hash` is that of the user key: keyspaces are told apart here.
     pub(super) fn new(keyspace: u32, hash: u64) -> Self {
         Spot(hash ^ u64::from(keyspace).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
@@ -56,7 +56,7 @@ impl Part {
         }
     }
 
-    /// The slots from a hash's place on, all of them once.
+    /// Returns the slots from a hash's place on, all of them once.
     #[inline]
     fn probe(&self, stored: u32) -> impl Iterator<Item = &AtomicU64> {
         let start = (u64::from(stored) * self.slots.len() as u64) >> 32;
@@ -100,7 +100,7 @@ impl HashTable {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// The newest entry of the key that `is_key` knows.
+    /// Returns the newest entry of the key that `is_key` knows.
     #[inline]
     pub(super) fn get(&self, spot: Spot, is_key: impl Fn(u32) -> bool) -> Option<u32> {
         let part = self.parts.get(spot.part())?.load();
@@ -114,7 +114,7 @@ impl HashTable {
         None
     }
 
-    /// Makes `number` the newest entry of its key. `prepare` is told the entry that was the newest
+    /// Makes `number` the newest entry of its key. `prepare` gets the entry that was the newest
     /// before, and completes the new one.
     #[inline]
     pub(super) fn insert(
@@ -150,7 +150,7 @@ impl HashTable {
     }
 
     fn grow(&self, published: &ArcSwap<Part>, part: &Part) -> Arc<Part> {
-        // By half: a table that has just doubled takes 24 bytes an entry, this one 18.
+        // Growth is by half: a table that has just doubled takes 24 bytes an entry, this one 18.
         let slots = part.slots.len() + part.slots.len() / 2;
         let larger = Arc::new(Part::new(slots.max(LEAST_SLOTS)));
         for slot in &part.slots {

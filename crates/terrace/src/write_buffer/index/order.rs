@@ -1,12 +1,12 @@
-//! The order of the entries, made by those who ask for it.
+//! The order of the entries, made by the readers that ask for it.
 //!
-//! Writers only append. Whoever wants the entries in order sorts those that came since the last
-//! time into a new run and merges runs of similar size, as the levels of a store do: each entry is
-//! merged a few times in all, and a reader has few runs to read from. Published runs never change;
-//! readers hold them for as long as they like.
+//! Writers only append. A reader that wants the entries in order sorts those that came since the
+//! last time into a new run. It merges runs of similar size, as the levels of a store do: each
+//! entry is merged a few times in all, and a reader has few runs to read from. Published runs never
+//! change; readers hold them for as long as they like.
 //!
-//! Sorting is done under a lock that only readers take. One who finds it taken sorts what is
-//! missing for itself, unless that is much.
+//! Sorting is done under a lock that only readers take. A reader that finds it taken sorts the
+//! missing entries for itself, unless they are many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ use terrace_lsm::sync::{ArcSwap, Mutex};
 use crate::write_buffer::index::RecordBytes;
 use crate::write_buffer::index::run::{Place, Run};
 
-/// A run is merged into an older one that has not this many times its entries.
+/// A run is merged into an older one that has fewer than this many times its entries.
 const RUN_RATIO: usize = 8;
-/// Runs up to this length are merged whatever their sizes.
+/// Runs up to this length are merged at any ratio of their sizes.
 const SMALL_RUN: usize = 64;
-/// What a reader sorts for itself rather than wait for another one.
+/// Maximum number of entries that a reader sorts for itself rather than wait for another one.
 const PRIVATE_ENTRIES: u32 = if cfg!(feature = "shuttle") {
     2 // so that the few entries of its tests are enough to wait for
 } else {
@@ -32,7 +32,7 @@ const PRIVATE_ENTRIES: u32 = if cfg!(feature = "shuttle") {
 pub(crate) struct Runs {
     /// The entries below this number are in the runs.
     covered: u32,
-    /// In the order of their numbers; the runs of each from the oldest and largest.
+    /// Keyspaces in the order of their numbers; the runs of each from the oldest and largest.
     keyspaces: Vec<(u32, Vec<Arc<Run>>)>,
 }
 
@@ -79,7 +79,7 @@ impl Runs {
     }
 }
 
-/// Whether the youngest run is to be merged into the one before it.
+/// Returns whether the youngest run is to be merged into the one before it.
 fn is_to_be_merged(older: usize, youngest: usize) -> bool {
     older < youngest.saturating_mul(RUN_RATIO) || older + youngest <= SMALL_RUN
 }
@@ -93,7 +93,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Bytes of all runs, those included that only readers still hold.
+    /// Returns the bytes of all runs, those included that only readers still hold.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
@@ -103,8 +103,8 @@ impl Order {
         count.saturating_sub(self.runs.load().covered)
     }
 
-    /// Runs over at least the first `count` entries. `record_offset` gives where the record of an
-    /// entry below `count` begins.
+    /// Returns runs over at least the first `count` entries. `record_offset` gives the start of the
+    /// record of an entry below `count`.
     pub(super) fn runs(
         &self,
         count: u32,
@@ -147,7 +147,7 @@ impl Order {
                 continue;
             };
             let (keyspace, is_of_key) = records.keyspace_of_key(offset);
-            // A deleted range is no version to be met in order; its keyspace is named all the same.
+            // The order has no version for a deleted range; its keyspace is named all the same.
             let place = is_of_key.then(|| Place::new(offset, number));
             // Records of one keyspace mostly follow each other.
             match fresh.iter_mut().rev().find(|(known, _)| *known == keyspace) {

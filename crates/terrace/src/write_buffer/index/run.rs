@@ -1,7 +1,7 @@
 //! Entries of one keyspace in order: by key, then from the newest.
 //!
-//! A place in a run holds eight bytes of the key beside the entry's number, taken behind what all
-//! keys of the run have in common, so that most comparisons stay in the run.
+//! A place in a run holds eight bytes of the key beside the entry's number, so that most
+//! comparisons stay in the run. They are taken behind the common start of all keys of the run.
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,14 +31,14 @@ impl Place {
     }
 }
 
-/// A sorted part of an index. Never changes.
+/// A sorted part of an index. It never changes.
 pub(crate) struct Run {
-    /// What all keys begin with.
+    /// The common start of all keys.
     common: Box<[u8]>,
     places: Vec<Place>,
     /// The greatest numbers of its parts. Searches by number pass over the other entries.
     peaks: OnceLock<Peaks>,
-    /// Where this run's bytes are counted.
+    /// The counter of all runs' bytes.
     memory_bytes: Arc<AtomicU64>,
 }
 
@@ -67,7 +67,7 @@ impl Run {
         self.places.get(position)
     }
 
-    /// At most `count` places from `position` on.
+    /// Returns at most `count` places from `position` on.
     pub(crate) fn places_from(&self, position: usize, count: usize) -> &[Place] {
         let rest = self.places.get(position..).unwrap_or_default();
         rest.get(..count).unwrap_or(rest)
@@ -117,7 +117,7 @@ impl Run {
         Run::new(common, places, memory_bytes)
     }
 
-    /// Both runs in one. They have no entry in common.
+    /// Merges both runs into one. They have no entry in common.
     pub(super) fn merge(large: &Run, small: &Run, records: &impl RecordBytes) -> Self {
         let shared = common_bytes(&large.common, &small.common);
         let large_places = large.prefixed_behind(shared, records);
@@ -140,7 +140,7 @@ impl Run {
         Run::new(common, places, &large.memory_bytes)
     }
 
-    /// The places with prefixes taken behind the first `shared` bytes.
+    /// Returns the places with prefixes taken behind the first `shared` bytes.
     fn prefixed_behind(
         &self,
         shared: usize,
@@ -156,7 +156,8 @@ impl Run {
         places.into()
     }
 
-    /// The first position at or after a key's version with `tag`; `tag_of` gives that of a place.
+    /// Returns the first position at or after a key's version with `tag`; `tag_of` gives that of a
+    /// place.
     pub(crate) fn lower_bound(
         &self,
         key: &[u8],
@@ -188,7 +189,7 @@ impl Drop for Run {
     }
 }
 
-/// By key, then from the newest: a larger number is a newer entry.
+/// Compares by key, then from the newest: a larger number is a newer entry.
 #[inline]
 fn compare(a: &Place, b: &Place, records: &impl RecordBytes) -> Order {
     a.prefix.cmp(&b.prefix).then_with(|| {
@@ -211,7 +212,7 @@ fn split_before(places: &[Place], is_before: impl Fn(&Place) -> bool) -> (&[Plac
     places.split_at(known + unknown.partition_point(is_before))
 }
 
-/// What the keys of all places begin with.
+/// Returns the common start of the keys of all places.
 fn common_part(places: &[Place], records: &impl RecordBytes) -> Box<[u8]> {
     let mut places = places.iter();
     let mut common = places
@@ -235,8 +236,9 @@ fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Eight bytes of a key from `start` on, zero-filled, so that integer order agrees with byte order.
-/// Keys that agree here may still differ (`a` and `a\0`): then the whole keys are compared.
+/// Returns eight bytes of a key from `start` on, zero-filled, so that integer order agrees with
+/// byte order. Keys that agree here may still differ (`a` and `a\0`): then the whole keys are
+/// compared.
 #[inline]
 fn prefix_behind(start: usize, key: &[u8]) -> u64 {
     let rest = key.get(start..).unwrap_or_default();

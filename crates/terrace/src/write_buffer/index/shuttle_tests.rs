@@ -10,7 +10,7 @@ use crate::write_buffer::record::encode;
 const SEED: u64 = 3;
 const KEYS: [&[u8]; 5] = [b"a", b"b", b"a", b"c", b"a"];
 
-/// Records one behind the other, and where each begins; record `n` has number `n + 1`.
+/// Records one behind the other, and their offsets; record `n` has number `n + 1`.
 struct Image {
     bytes: Vec<u8>,
     offsets: Vec<u32>,
@@ -89,7 +89,8 @@ fn what_is_visible_is_found_by_key_and_in_order() {
             image: image(),
             visible: AtomicU64::new(0),
         });
-        // Two that ask for the order: they may sort at the same time, or one waits for the other.
+        // Two readers ask for the order: they may sort at the same time, or one waits for the
+        // other.
         let bodies: [fn(&Stage); 4] = [
             Stage::check_keys,
             Stage::check_keys,

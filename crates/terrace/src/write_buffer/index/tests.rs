@@ -18,7 +18,7 @@ impl RecordBytes for Vec<u8> {
     }
 }
 
-/// Records one behind the other, and where each begins.
+/// Records one behind the other, and their offsets.
 fn image(records: &[(u32, Vec<u8>)]) -> (Vec<u8>, Vec<u32>) {
     let mut image = vec![0; 5];
     let mut offsets = Vec::new();
@@ -56,7 +56,7 @@ fn get(index: &Index, image: &Vec<u8>, keyspace: u32, key: &[u8], snapshot: u64)
     Some(entry.tag.sequence())
 }
 
-/// The entries of a keyspace, each run in its order.
+/// Returns the entries of a keyspace, each run in its order.
 fn run_entries(index: &Index, image: &Vec<u8>, keyspace: u32) -> Vec<Vec<(Vec<u8>, u64)>> {
     let runs = index.runs(image);
     let entries = |run: &Arc<Run>| {
@@ -101,7 +101,7 @@ proptest! {
                 model.insert((*keyspace, key.clone(), -sequence), number);
             }
             inserted = stop;
-            // Whoever asks for order in between leaves runs behind; the next one builds on them.
+            // A reader that asks for order in between leaves runs; the next reader builds on them.
             for keyspace in 1..3 {
                 let runs = run_entries(&index, &image, keyspace);
                 let newest_first = |run: &Vec<(Vec<u8>, u64)>| {
@@ -162,7 +162,7 @@ fn the_memory_bound_holds_and_what_is_in_stays() {
     let mut inserted = 0;
     while insert(&index, &image, &offsets, inserted..inserted + 1).is_ok() {
         inserted += 1;
-        // Beside what is counted by entry: one chunk of them, and the smallest tables. The run is
+        // Beside the bytes counted by entry: one chunk of them, and the smallest tables. The run is
         // not sorted yet.
         let entry_bytes = MAX_ENTRY_BYTES - size_of::<Place>() as u64;
         let bound = inserted as u64 * entry_bytes + (64 << 10) + 64 * 128;
@@ -214,8 +214,8 @@ fn a_sequence_number_that_does_not_follow_is_refused() {
     assert_eq!(refused, Err(Refused::Gap));
 }
 
-/// Keys are overwritten while readers get them and walk the runs: what was published before a
-/// reader began, it finds.
+/// Overwrites keys while readers get them and walk the runs: a reader finds all entries that were
+/// published before it began.
 #[test]
 fn readers_find_what_was_published_before_they_began() {
     let count: usize = if cfg!(miri) { 60 } else { 40_000 };

@@ -1,5 +1,5 @@
 //! The script in tests/golden/slowdown.txt: pressure in, delay out; `TERRACE_BLESS=1` writes the
-//! answers anew.
+//! answers again.
 
 use proptest::prelude::*;
 use terrace_lsm::golden::check_script;
@@ -49,7 +49,7 @@ fn the_slope_of_the_room_lies_in_the_last_two_arenas() {
     assert_eq!([2, 3, 4].map(slowdown_below_sixteenths), [16, 32, 32]);
 }
 
-/// 0 for none, the largest number for a stop.
+/// Returns the delay: 0 for none, the largest number for a stop.
 fn delay(level0_sub_levels: usize, debt_gib: u64, taken_sixteenths: u64) -> u64 {
     let pressure = Pressure {
         level0_sub_levels,
