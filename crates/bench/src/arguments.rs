@@ -1,4 +1,4 @@
-//! What can be typed behind `terrace bench` and `peers compare`.
+//! Arguments of `terrace bench` and `peers compare`.
 
 mod common;
 

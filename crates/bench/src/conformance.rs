@@ -1,4 +1,4 @@
-//! What every adaptor must do, as a check that the tests of all of them share.
+//! Duties of every adaptor, as a check that the tests of all of them share.
 
 use crate::Result;
 use crate::store::{Direction, Store};
@@ -10,7 +10,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("key{number:06}").into_bytes()
 }
 
-/// Some are empty.
+/// Returns a value; some are empty.
 fn value(number: u32, version: u32) -> Vec<u8> {
     if number % 100 == 1 {
         return Vec::new();
@@ -20,11 +20,11 @@ fn value(number: u32, version: u32) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Writes, overwrites, removes, reads and scans in an empty store; ends with an error that says what
-/// was wrong. Leaves what [`check_reopened`] looks for.
+/// Writes, overwrites, removes, reads and scans in an empty store. Leaves the records that
+/// [`check_reopened`] looks for.
 ///
 /// # Errors
-/// The first answer that is not the right one.
+/// The first wrong answer, described.
 pub fn check(store: &dyn Store) -> Result<()> {
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -51,7 +51,7 @@ pub fn check(store: &dyn Store) -> Result<()> {
     check_contents(store)
 }
 
-/// Writes every so many-th key, and reads what it has just written.
+/// Writes every `WRITERS`-th key, and reads each right after its write.
 fn write_part(store: &dyn Store, writer: u32) -> Result<()> {
     for number in (writer..KEYS).step_by(WRITERS as usize) {
         store.put(&key(number), &value(number, 0))?;
@@ -60,7 +60,7 @@ fn write_part(store: &dyn Store, writer: u32) -> Result<()> {
     Ok(())
 }
 
-/// A scan beside writers: what it shows is in order.
+/// Checks that a scan beside writers shows keys in order.
 fn check_order(store: &dyn Store) -> Result<()> {
     let mut keys = Vec::new();
     let start = key(KEYS / 2);
@@ -73,10 +73,10 @@ fn check_order(store: &dyn Store) -> Result<()> {
     }
 }
 
-/// The same contents, in a store that was closed and opened again.
+/// Checks for the same contents in a store that was closed and opened again.
 ///
 /// # Errors
-/// The first answer that is not the right one.
+/// The first wrong answer.
 pub fn check_reopened(store: &dyn Store) -> Result<()> {
     check_contents(store)
 }

@@ -1,4 +1,4 @@
-//! From what was typed to a contest, and from a contest to what is shown.
+//! From arguments to a contest, and from a contest to its output.
 
 mod paced;
 
@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::workload::Workload;
 use crate::{Result, memory_limit, reopen, report, told, work};
 
-/// Does what was typed: holds the contest and shows what it gave.
+/// Runs the command: holds the contest and shows its outcome.
 ///
 /// # Errors
 /// Arguments that make no sense, a store that fails, and output that cannot be written.
@@ -26,7 +26,7 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
     check(common)?;
     let mut setup = setup(program, work::load(bench, common)?, common, command)?;
     let mut contest = contest::hold(program, &setup)?;
-    // What was found before is shown, whatever becomes of the rest.
+    // The earlier findings are shown, whatever becomes of the rest.
     let paced = match common.paced {
         Some(percent) => paced::add(program, &mut setup, &mut contest, percent),
         None => Ok(()),
@@ -40,7 +40,7 @@ pub fn run(program: &Program, bench: &Bench, command: &str) -> Result<()> {
     contest.succeeded()
 }
 
-/// The same rate for all of them.
+/// Returns the same rate for all of them.
 fn rates(work: &Workload, rate: Option<f64>) -> BTreeMap<String, f64> {
     rate.into_iter()
         .flat_map(|rate| paced::phases(&work.phases).map(move |phase| (phase.name.clone(), rate)))
@@ -54,7 +54,7 @@ fn output(common: &Common) -> Output<'_> {
     }
 }
 
-/// Before hours of work, not after.
+/// Checks the arguments before hours of work, not after.
 fn check(common: &Common) -> Result<()> {
     contest::check_directory(&common.runs.directory)?;
     output(common).check()?;
@@ -143,7 +143,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
     })
 }
 
-/// Half of what the write buffers leave; the other half is the page cache's.
+/// Returns half of the memory that the write buffers leave; the other half is the page cache's.
 fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     const LEAST_BYTES: u64 = told::LEAST_CACHE_BYTES / 8;
     let buffers = u64::from(settings.write_buffers);
@@ -151,16 +151,17 @@ fn bounded_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     (bound_bytes.saturating_sub(buffers_bytes) / 2).max(LEAST_BYTES)
 }
 
-/// One write buffer of a store that reads past the page cache, in whole MiB.
+/// Returns the size of one write buffer of a store that reads past the page cache, in whole MiB.
 fn bounded_direct_write_buffer_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     const MIB: u64 = 1 << 20;
     let bytes = bound_bytes / 20 / MIB * MIB;
     bytes.clamp(MIB, settings.write_buffer_bytes.max(MIB))
 }
 
-/// What its write buffers and its filters leave, but for [`bounded_direct_reserve_bytes`]. With a buffer
-/// less than there may be, or with filters of ten million records left out of account, writes waited 40 to
-/// 110 ms for memory; without [`memory_limit::allocator_arenas`], too.
+/// Returns the memory that its write buffers and its filters leave, but for
+/// [`bounded_direct_reserve_bytes`]. With a buffer less than there may be, or with filters of ten
+/// million records left out of account, writes waited 40 to 110 ms for memory; without
+/// [`memory_limit::allocator_arenas`], too.
 fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
     let buffers = u64::from(settings.write_buffers);
     let buffers_bytes = settings.direct_write_buffer_bytes.saturating_mul(buffers);
@@ -172,8 +173,8 @@ fn bounded_direct_cache_bytes(bound_bytes: u64, settings: &Settings) -> u64 {
         .max(settings.cache_bytes)
 }
 
-/// A program, its merges and its allocator need some memory, and no page cache gives way to them: of
-/// 650 MiB 40 are enough, of 391 MiB 39.
+/// Returns memory for the program, its merges and its allocator: no page cache gives way to them.
+/// Of 650 MiB 40 are enough, of 391 MiB 39.
 fn bounded_direct_reserve_bytes(bound_bytes: u64) -> u64 {
     (bound_bytes / 10).min(40 << 20).max(bound_bytes / 20)
 }
@@ -203,7 +204,7 @@ fn bound(variant: &Variant) -> String {
     }
 }
 
-/// What is the same for all, for people.
+/// Returns the conditions that are the same for all, for people.
 fn conditions(work: &Workload, common: &Common, variants: &[Variant]) -> Vec<(String, String)> {
     let mut conditions: Vec<(String, String)> = Vec::new();
     let mut say = |name: &str, value: String| conditions.push((name.into(), value));

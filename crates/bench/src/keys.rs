@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::draw::fnv_64;
 
-/// A bit that no record has: `record | ABSENT` is a key that is never written and lies right behind
-/// the record's, so that a read of it finds nothing only after a look among present keys. db_bench
-/// makes such keys alike, by one more byte.
+/// A bit that no record has. `record | ABSENT` is a key that is never written and lies right behind
+/// the record's: a read of it finds nothing only after a look among present keys. db_bench makes
+/// such keys alike, by one more byte.
 pub const ABSENT: u64 = 1 << 63;
 
 /// How keys are made.
@@ -41,7 +41,8 @@ impl KeyForm {
     /// KVBDEV's: a big-endian `u32`.
     pub const FOUR_BYTES: KeyForm = KeyForm::DbBench { bytes: 4 };
 
-    /// The key of a record, in place of what `key` held. It allocates only while `key` is small.
+    /// Writes the key of a record, in place of the contents of `key`. Allocates only while `key` is
+    /// small.
     pub fn write(self, record: u64, key: &mut Vec<u8>) {
         let number = record & !ABSENT;
         key.clear();
@@ -67,8 +68,8 @@ impl KeyForm {
         }
     }
 
-    /// The record whose key this is; `None` if it is no key of this form, and always for hashed keys:
-    /// there a value tells its record, whose key can be made and compared.
+    /// Returns the record whose key this is; `None` if it is no key of this form, and always for
+    /// hashed keys: there a value tells its record, whose key can be made and compared.
     pub fn record_of(self, key: &[u8]) -> Option<u64> {
         match self {
             KeyForm::Ycsb => None,
@@ -78,13 +79,13 @@ impl KeyForm {
         }
     }
 
-    /// Whether keys are in the order of their records' numbers: if not, where a scan comes to next
-    /// is not known from the number.
+    /// Returns whether keys are in the order of their records' numbers: if not, the number does not
+    /// tell where a scan comes next.
     pub fn in_record_order(self) -> bool {
         self != KeyForm::Ycsb
     }
 
-    /// Bytes of a key; of hashed ones, what nearly all have.
+    /// Returns the bytes of a key; of hashed ones, the length that nearly all have.
     pub fn bytes(self) -> u64 {
         match self {
             KeyForm::Ycsb | KeyForm::YcsbOrdered => (YCSB_PREFIX.len() + YCSB_DIGITS) as u64,
@@ -93,7 +94,7 @@ impl KeyForm {
         }
     }
 
-    /// How many records have keys of their own, in their order.
+    /// Returns how many records have keys of their own, in their order.
     pub fn most_records(self) -> u64 {
         match self {
             KeyForm::Ycsb | KeyForm::YcsbOrdered => ABSENT,
@@ -105,7 +106,7 @@ impl KeyForm {
         }
     }
 
-    /// In words.
+    /// Describes the form in words.
     pub fn describe(self) -> String {
         match self {
             KeyForm::Ycsb => "hashed keys of 23 B".to_owned(),
@@ -130,7 +131,7 @@ fn db_bench_record(key: &[u8], bytes: usize) -> Option<u64> {
     (padded && number & ABSENT == 0).then_some(number | absent)
 }
 
-/// At least so many digits.
+/// Writes a number with at least `width` digits.
 fn push_decimal(number: u64, width: usize, key: &mut Vec<u8>) {
     let mut digits = [b'0'; MOST_DIGITS];
     let mut rest = number;
@@ -146,7 +147,7 @@ fn push_decimal(number: u64, width: usize, key: &mut Vec<u8>) {
     key.extend(digits.iter().skip(MOST_DIGITS - used));
 }
 
-/// A number of just so many digits, or of one more if that is the sign of an absent one.
+/// Reads a number of exactly `width` digits, or of one more if that is the sign of an absent one.
 fn decimal_of(digits: &[u8], width: usize) -> Option<u64> {
     let (number, rest) = digits.split_at_checked(width)?;
     let absent = match rest {

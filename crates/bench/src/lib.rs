@@ -1,16 +1,16 @@
-//! Which store and which configuration serves a workload best, and why.
+//! The store and the configuration that serve a workload best, and why.
 //!
-//! A *contest* runs *contestants* (stores, each with its settings) through the same *plan*: a list of
-//! *phases*, each a workload with its own operations, clients and pace. Each run has a process and a
-//! directory of its own, contestants take turns, and every operation's outcome is checked against what
-//! the workload knows, so that a store cannot win by losing data.
+//! A *contest* runs *contestants* (stores, each with its settings) through the same *plan*: a list
+//! of *phases*, each a workload with its own operations, clients and pace. Each run has a process
+//! and a directory of its own, and contestants take turns. Every operation's outcome is checked
+//! against the workload's own knowledge, so that a store cannot win by losing data.
 //!
 //! - [`draw`]: distributions, exactly as their sources define them
 //! - [`keys`], [`values`]: a record's number made bytes, and checked again
 //! - [`workload`]: YCSB, db_bench, mixgraph, the PlexDB update load
 //! - [`store`], [`stores`]: the trait of a store under test, and Terrace behind it
 //! - [`node`]: the storage node as a store, and Terrace on its blocks; [`flat`]: files on blocks
-//! - [`run`], [`measure`]: one run of one contestant, and what is counted of it
+//! - [`run`], [`measure`]: one run of one contestant, and its counts
 //! - [`contest`]: runs in processes that alternate
 //! - [`reopen`]: a store that was killed, and how soon it answers again
 //! - [`report`]: a table, JSON, and one HTML page

@@ -42,8 +42,8 @@ fn memory_bytes() -> u64 {
     system.totalram.saturating_mul(system.mem_unit.into())
 }
 
-/// File system, the device under it, and the kernel's read-ahead there: a store that maps its files is
-/// charged for that with each fault.
+/// Describes the file system, the device under it, and the kernel's read-ahead there: a store that
+/// maps its files is charged for that with each fault.
 ///
 /// The kernel names the file system: the table of mounts lacks the root of a chroot.
 fn medium(directory: &Path) -> String {

@@ -1,8 +1,8 @@
 //! A bound for the memory of a run, page cache included: a memory cgroup, of version 1 or 2.
 //!
-//! The parent makes the group, the child enters it before it opens a store, and the parent removes it
-//! when the child has gone. What cannot be made (no rights, no controller) is an error that says so:
-//! a run that was to be bounded and was not would be worse than none.
+//! The parent makes the group, the child enters it before it opens a store, and the parent removes
+//! it when the child has gone. A group that cannot be made (no rights, no controller) is an error
+//! that says so: an unbounded run in place of a bounded one would be worse than none.
 
 use std::env;
 use std::fs;
@@ -18,10 +18,10 @@ use crate::Result;
 
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// What bounded runs have in their environment: how many arenas glibc's allocator has. By default it has
-/// one for nearly each thread, and what one thread frees there is no room for what another one allocates:
-/// a cache grew to twice its budget as readers came and went, until the kernel killed the store. What the
-/// user's environment says goes.
+/// Returns the variable that bounded runs get in their environment: how many arenas glibc's
+/// allocator has. By default it has one for nearly each thread, and memory that one thread frees
+/// there is no room for another one's allocations. A cache grew to twice its budget as readers came
+/// and went, until the kernel killed the store. The user's own value takes precedence.
 pub fn allocator_arenas() -> (&'static str, String) {
     const NAME: &str = "MALLOC_ARENA_MAX";
     (NAME, env::var(NAME).unwrap_or_else(|_| "1".into()))
@@ -51,7 +51,7 @@ const VERSION_2: Files = Files {
 };
 
 impl Files {
-    /// What leaves no swap beside so many bytes of memory.
+    /// Returns the limit that leaves no swap beside `bytes` of memory.
     fn no_swap(&self, bytes: u64) -> u64 {
         if self.version == 1 { bytes } else { 0 }
     }
@@ -83,7 +83,7 @@ impl MemoryLimit {
                 Escaped::path(&directory)
             )
         };
-        // One that a process of this number has left would count what it has read.
+        // A group left by an earlier process of this number would count the reads of that process.
         let _ = fs::remove_dir(&directory);
         fs::create_dir(&directory).map_err(refused)?;
         let mut group = MemoryLimit {
@@ -97,7 +97,7 @@ impl MemoryLimit {
         Ok(group)
     }
 
-    /// The group's directory, to be told to the process that is to [`enter`] it.
+    /// Returns the group's directory, for the process that is to [`enter`] it.
     pub fn path(&self) -> &Path {
         &self.directory
     }
@@ -105,7 +105,8 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // It goes as soon as its last process has been waited for; one that stays harms nobody.
+        // The directory goes as soon as its last process has been waited for; one that stays does
+        // no harm.
         let _ = fs::remove_dir(&self.directory);
     }
 }
@@ -117,15 +118,15 @@ pub fn enter(group: &Path) -> Result<()> {
     })
 }
 
-/// Whether a bound can be had here; if not, why.
+/// Checks whether a bound can be had here; the error says why not.
 pub fn available() -> Result<()> {
     describe().map(drop)
 }
 
-/// What bounds memory here, in words.
+/// Describes in words how memory is bounded here.
 ///
 /// # Errors
-/// Nothing does, and why.
+/// The reason, where it cannot be bounded.
 pub fn describe() -> Result<String> {
     const ENOUGH_BYTES: u64 = 64 << 20;
     let group = MemoryLimit::new(ENOUGH_BYTES)?;
@@ -141,7 +142,7 @@ pub fn describe() -> Result<String> {
     ))
 }
 
-/// The most memory of this process's own group, if it is one of ours.
+/// Returns the most memory of this process's own group, if it is one of ours.
 pub fn own_peak_bytes() -> Option<u64> {
     let (directory, files) = own()?;
     fs::read_to_string(directory.join(files.peak))
@@ -151,9 +152,9 @@ pub fn own_peak_bytes() -> Option<u64> {
         .ok()
 }
 
-/// Begins to look for the most anew, where the kernel can: in version 1. Version 2 (since Linux 6.12)
-/// does so only for the descriptor that asks, which is closed here: there the peak is that of the process
-/// so far, from the load of its store on.
+/// Resets the peak, where the kernel can: in version 1. Version 2 (since Linux 6.12) does so only
+/// for the descriptor that asks, which is closed here. There the peak is that of the process so
+/// far, from the load of its store on.
 pub fn reset_own_peak() {
     if let Some((directory, files)) = own() {
         let _ = fs::write(directory.join(files.peak), "0");
@@ -175,7 +176,7 @@ fn own() -> Option<(PathBuf, Files)> {
     })
 }
 
-/// Where groups with a memory controller can be made.
+/// Returns the place where groups with a memory controller can be made.
 fn controller() -> Result<(PathBuf, Files)> {
     let version_1 = Path::new(MOUNT).join("memory");
     if version_1.join(VERSION_1.limit).exists() {
@@ -235,7 +236,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// What is swapped out would be memory beside the bound.
+    /// Swap would be memory beside the bound.
     #[test]
     fn swap_is_bounded_where_the_kernel_counts_it() {
         let bound = 48 << 20;

@@ -1,4 +1,4 @@
-//! What a client asks of a store, in terms of record numbers.
+//! A client's requests to a store, in terms of record numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum Operation {
         /// Which of its values this is: 0 is the inserted one.
         version: u32,
     },
-    /// One field of a record anew: it is read, changed and written back.
+    /// One field of a record written again: it is read, changed and written back.
     UpdateField {
         /// Its number.
         record: u64,
@@ -51,7 +51,7 @@ pub enum Operation {
         start: Option<u64>,
         /// How many, at most.
         rows: u64,
-        /// Which way.
+        /// Its direction.
         direction: Direction,
     },
     /// A record to be removed.
@@ -61,7 +61,7 @@ pub enum Operation {
     },
 }
 
-/// What a read must find.
+/// The expected result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// A value of this record: anything else is an error of the store.
@@ -101,7 +101,7 @@ impl OperationKind {
         OperationKind::Delete,
     ];
 
-    /// In words.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::Insert => "insert",
@@ -115,7 +115,7 @@ impl OperationKind {
 }
 
 impl Operation {
-    /// Under which its latency is counted.
+    /// Returns the kind under which its latency is counted.
     pub fn kind(&self) -> OperationKind {
         match self {
             Operation::Insert { .. } => OperationKind::Insert,
@@ -130,14 +130,14 @@ impl Operation {
 
 /// A client's stream of operations: the same for every store, from the seed of the plan.
 pub trait Stream: Send {
-    /// The next operation; `None` when this client is done.
+    /// Returns the next operation; `None` when this client is done.
     fn next(&mut self) -> Option<Operation>;
 
-    /// Told after each operation that the store has acknowledged: only then do inserted records
+    /// Takes note of each operation that the store has acknowledged: only then do inserted records
     /// become readable for the clients of a phase.
     fn done(&mut self, _operation: &Operation) {}
 
-    /// How the client takes part.
+    /// Returns how the client takes part.
     fn part(&self) -> Part {
         Part::Measured
     }

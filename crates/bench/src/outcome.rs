@@ -1,4 +1,4 @@
-//! What a run of one contestant gave: the JSON between processes and of `--json`.
+//! Outcome of a run of one contestant: the JSON between processes and of `--json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,16 +10,16 @@ use crate::operation::OperationKind;
 use crate::store::Contestant;
 use crate::{Error, Result};
 
-/// Everything a contest found, and under what conditions: all that a report needs.
+/// Findings of a contest and its conditions: all that a report needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Contest {
-    /// What was run, as it would be typed.
+    /// The command, as you would type it.
     pub command: String,
-    /// In words: workload, records, sizes, distribution, update style, regime of memory.
+    /// Title in words: workload, records, sizes, distribution, update style, regime of memory.
     pub title: String,
-    /// Name and value of whatever was the same for all: seed, records, clients, limits.
+    /// Name and value of each condition that was the same for all: seed, records, clients, limits.
     pub conditions: Vec<(String, String)>,
-    /// The machine, in words, and what the harness costs on it.
+    /// The machine, in words, and the cost of the harness on it.
     pub machine: Machine,
     /// Runs in the order in which they were made.
     pub runs: Vec<RunOutcome>,
@@ -29,10 +29,10 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// That no store has failed.
+    /// Checks that no store has failed.
     ///
     /// # Errors
-    /// Those that have, and in what.
+    /// All failures, with their stores and errors.
     pub fn succeeded(&self) -> Result<()> {
         Failure::none_of(&self.failures)
     }
@@ -43,16 +43,16 @@ impl Contest {
 pub struct Failure {
     /// The contestant.
     pub store: String,
-    /// In which repeat, counted from 0.
+    /// The repeat, counted from 0.
     pub repeat: u32,
-    /// Under which conditions: as behind the names of phases.
+    /// The conditions, as they stand behind the names of phases.
     pub label: String,
-    /// What went wrong.
+    /// The error.
     pub error: String,
 }
 
 impl Failure {
-    /// Of a run under these conditions.
+    /// Makes the failure of a run under these conditions.
     pub fn of(contestant: &Contestant, repeat: u32, label: &str, error: &Error) -> Failure {
         Failure {
             store: contestant.name.into(),
@@ -62,10 +62,10 @@ impl Failure {
         }
     }
 
-    /// That there is none.
+    /// Checks that there is no failure.
     ///
     /// # Errors
-    /// There are: who failed, and in what.
+    /// All failures, with their stores and errors.
     pub fn none_of(failures: &[Failure]) -> Result<()> {
         if failures.is_empty() {
             return Ok(());
@@ -107,16 +107,16 @@ pub struct Machine {
     /// The day in UTC, as in `2026-11-27`; empty in reports of earlier versions.
     #[serde(default)]
     pub day: String,
-    /// What the harness itself takes, by phase; empty where nobody looked.
+    /// Cost of the harness itself, by phase; empty where it was not measured.
     #[serde(default)]
     pub harness: Vec<HarnessCost>,
 }
 
-/// What the harness itself takes for an operation, about: measured against a map of few records, whose
-/// own time is in it.
+/// Approximate cost of the harness itself for an operation, measured against a map of few records,
+/// whose own time is in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HarnessCost {
-    /// Of which phase.
+    /// The phase.
     pub phase: String,
     /// ns an operation, with one client.
     pub nanoseconds: f64,
@@ -127,14 +127,14 @@ pub struct HarnessCost {
 pub struct RunOutcome {
     /// The contestant.
     pub store: String,
-    /// Which repeat, counted from 0.
+    /// The repeat, counted from 0.
     pub repeat: u32,
-    /// Under which conditions: what stands behind the names of its phases.
+    /// The conditions, as they stand behind the names of its phases.
     #[serde(default)]
     pub label: String,
-    /// What an acknowledged write survived.
+    /// Events that an acknowledged write survived.
     pub durability: String,
-    /// What the store was told.
+    /// Settings of the store.
     pub settings: Vec<(String, String)>,
     /// The phases, in order.
     pub phases: Vec<PhaseOutcome>,
@@ -147,26 +147,28 @@ pub struct PhaseOutcome {
     pub name: String,
     /// Operations acknowledged.
     pub operations: u64,
-    /// Of clients that only kept the measured ones company: in bytes and in `usage`, and nowhere else.
+    /// Operations of clients that only kept the measured ones company: in bytes and in `usage`, and
+    /// nowhere else.
     #[serde(default)]
     pub operations_beside: u64,
     /// Client threads whose operations are measured.
     pub clients: u32,
-    /// Operations a second that were asked for; `None` in a closed loop.
+    /// Requested operations a second; `None` in a closed loop.
     pub rate: Option<f64>,
-    /// From the first operation to the last acknowledgement, seconds.
+    /// Time from the first operation to the last acknowledgement, seconds.
     pub acknowledged_s: f64,
     /// From the first operation until nothing was left to flush or merge; `None` where the phase
     /// writes nothing.
     pub settled_s: Option<f64>,
-    /// By kind of operation. In an open loop a latency counts from the moment the operation was due.
+    /// Latencies by kind of operation. In an open loop a latency counts from the moment the
+    /// operation was due.
     pub latencies: BTreeMap<OperationKind, Latency>,
-    /// The longest time in which no client completed anything, ms, and when it began, seconds.
+    /// The longest time in which no client completed anything, ms.
     pub longest_gap_ms: f64,
     /// When that gap began, seconds from the first operation.
     pub longest_gap_at_s: f64,
-    /// Reads that found a record, that found none, and rows that scans visited: equal for every
-    /// store with one client.
+    /// Reads that found a record: equal for every store with one client, as `missing` and `scanned`
+    /// are.
     pub found: u64,
     /// Reads that found none.
     pub missing: u64,
@@ -176,11 +178,12 @@ pub struct PhaseOutcome {
     pub user_written_bytes: u64,
     /// Bytes of keys and values that clients read.
     pub user_read_bytes: u64,
-    /// What it cost the process and the device, to settled and synced.
+    /// Cost for the process and the device, to settled and synced.
     pub usage: Usage,
     /// Bytes of the store's files at the end, as allocated on the disk.
     pub space_bytes: u64,
-    /// The same without the files that are beside tables, as the store tells: logs, journals, arenas, manifests.
+    /// The same without the files that the store names as beside tables: logs, journals, arenas,
+    /// manifests.
     #[serde(default)]
     pub table_space_bytes: u64,
     /// The most of that at any moment of the phase, to settled, at which somebody looked.
@@ -197,7 +200,7 @@ pub struct PhaseOutcome {
     pub live_bytes: u64,
     /// Every tenth of a second, or as often as the plan says; less often in long phases.
     pub timeline: Vec<Sample>,
-    /// What the store did meanwhile.
+    /// Background work of the store meanwhile.
     pub marks: Vec<Mark>,
     /// Where the time of its operations went, to settled, if the store watches itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +208,7 @@ pub struct PhaseOutcome {
 }
 
 impl PhaseOutcome {
-    /// Operations completed a second, to the last acknowledgement.
+    /// Returns the operations completed a second, to the last acknowledgement.
     pub fn completed_per_second(&self) -> f64 {
         self.operations as f64 / self.acknowledged_s.max(f64::MIN_POSITIVE)
     }
@@ -234,7 +237,7 @@ pub struct Latency {
     pub cdf: Vec<(f64, f64)>,
 }
 
-/// What a phase cost, as the kernel counted it.
+/// Cost of a phase, as the kernel counted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time of the process in user space, seconds.
@@ -243,11 +246,12 @@ pub struct Usage {
     pub system_s: f64,
     /// `write_bytes` of `/proc/self/io`: pages dirtied and direct writes.
     pub write_bytes: u64,
-    /// `cancelled_write_bytes`: of these, what was dropped (truncated, removed) before it was written.
+    /// `cancelled_write_bytes`: the part of `write_bytes` dropped (truncated, removed) before it
+    /// was written.
     pub cancelled_write_bytes: u64,
-    /// `read_bytes`: what was really fetched from the device.
+    /// `read_bytes`: bytes really fetched from the device.
     pub read_bytes: u64,
-    /// Bytes written to the device, by whomever; `None` where it has no counters.
+    /// Bytes written to the device, by any process; `None` where it has no counters.
     pub device_write_bytes: Option<u64>,
     /// Bytes read from it.
     pub device_read_bytes: Option<u64>,
@@ -258,8 +262,9 @@ pub struct Usage {
     pub peak_resident_bytes: u64,
     /// Most memory of its cgroup, page cache included, bytes; `None` without a cgroup.
     pub peak_cgroup_bytes: Option<u64>,
-    /// Time in which the host of a virtual machine withheld its processors, all together, seconds: gaps
-    /// and tails of a phase with much of it are the host's as well. `None` where the kernel does not tell.
+    /// Time in which the host of a virtual machine withheld its processors, all together, seconds.
+    /// Gaps and tails of a phase with much of it are the host's as well. `None` where the kernel
+    /// does not tell.
     pub stolen_s: Option<f64>,
 }
 
@@ -288,15 +293,15 @@ pub struct Sample {
 /// A span of time in which a store did something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// What.
+    /// Its kind.
     pub kind: MarkKind,
-    /// From, seconds since the first operation.
+    /// Its begin, seconds since the first operation.
     pub from_s: f64,
-    /// To.
+    /// Its end, likewise.
     pub to_s: f64,
 }
 
-/// What is marked in a plot over time.
+/// A kind of mark in a plot over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkKind {

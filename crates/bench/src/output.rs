@@ -9,7 +9,7 @@ use terrace_storage::Escaped;
 
 use crate::{Error, Result};
 
-/// What was asked for.
+/// Output options of a command.
 pub struct Output<'a> {
     /// JSON in place of text.
     pub json: bool,
@@ -18,7 +18,7 @@ pub struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Whether the page can be written: asked before hours of work, not after.
+    /// Checks that the page can be written: before hours of work, not after.
     pub fn check(&self) -> Result<()> {
         let Some(path) = self.html else { return Ok(()) };
         let opened = fs::OpenOptions::new().create(true).append(true).open(path);

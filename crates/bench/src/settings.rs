@@ -1,10 +1,10 @@
-//! What every store is told alike, each in its own way.
+//! Settings that every store gets alike, each in its own way.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What an acknowledged write survives.
+/// Events that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DurabilityClass {
@@ -17,14 +17,14 @@ pub enum DurabilityClass {
 /// The same memory, threads, filters, compression and durability for all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What an acknowledged write survives.
+    /// Events that an acknowledged write survives.
     pub durability: DurabilityClass,
     /// Memory for cached blocks and records together, bytes.
     pub cache_bytes: u64,
     /// The same for a store that is advised to read past the page cache where memory is bounded, and so
     /// has the page cache's share, too.
     pub direct_cache_bytes: u64,
-    /// One write buffer of such a store: what it is smaller by is in its cache.
+    /// One write buffer of such a store: its cache has the difference from `write_buffer_bytes`.
     pub direct_write_buffer_bytes: u64,
     /// Memory of one write buffer, bytes.
     pub write_buffer_bytes: u64,
@@ -40,12 +40,12 @@ pub struct Settings {
     pub compressed: bool,
     /// Whether tables are read past the page cache, where a store can do that.
     pub direct_io: bool,
-    /// Whether memory is bounded below the size of the data: advice that only helps when data fits
+    /// Whether memory is bounded below the size of the data. Advice that only helps when data fits
     /// (read-ahead of a mapping, say) is then given the other way round.
     pub bounded: bool,
-    /// How much data to expect, bytes of keys and values: a B-tree must be told the size of its map.
+    /// Expected data, bytes of keys and values: a B-tree needs it as the size of its map.
     pub expected_data_bytes: u64,
-    /// Of how many records.
+    /// Number of its records.
     pub expected_records: u64,
     /// Options of one contestant by its own names, from `--set NAME.OPTION=VALUE`. A contestant
     /// refuses an option it does not know.

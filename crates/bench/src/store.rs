@@ -8,13 +8,13 @@ use terrace::TimeProfile;
 
 use crate::settings::Settings;
 
-/// What can go wrong in a store, in words: a harness only passes it on.
+/// An error of a store, in words: a harness only passes it on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The result of whatever a store or the harness does.
+/// Result of an action of a store or the harness.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -47,31 +47,31 @@ pub trait Store: Send + Sync {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<()>;
 
-    /// Waits until everything is in tables and no flush or merge is due, and says when that was: a
-    /// store that can only be polled does not count the polling, and one that deletes files slowly not
-    /// the wait for their space.
+    /// Waits until everything is in tables and no flush or merge is due, and returns the moment. A
+    /// store that can only be polled does not count the polling. A store that deletes files slowly
+    /// does not count the wait for their space.
     fn settle(&self) -> Result<Instant>;
 
-    /// What goes on in the background. Asked ten times a second or more, so it must be cheap. By default
-    /// nothing does, or the store does not tell.
+    /// Returns the background work. The harness asks ten times a second or more, so it must be
+    /// cheap. By default there is none, as for a store that does not report any.
     fn activity(&self) -> Activity {
         Activity::default()
     }
 
-    /// Whether a file, named by its path within the store's directory, holds what was written last (a
-    /// log, a journal, an arena) or nothing of the data (a manifest): its bytes are then told apart from
-    /// those of tables. By default none does.
+    /// Returns whether a file, named by its path within the store's directory, holds the last
+    /// writes (a log, a journal, an arena) or nothing of the data (a manifest). Its bytes are then
+    /// counted apart from those of tables. By default none does.
     fn is_beside_tables(&self, _file: &Path) -> bool {
         false
     }
 
-    /// Bytes of tables that flushes and merges have written since it was opened, by the store's own
-    /// count, if it has one.
+    /// Returns the bytes of tables that flushes and merges have written since it was opened, by the
+    /// store's own count, if it has one.
     fn table_bytes_written(&self) -> Option<u64> {
         None
     }
 
-    /// Where the time of its operations went since it was opened, if it watches itself.
+    /// Returns where the time of its operations went since it was opened, if it watches itself.
     fn time_profile(&self) -> Option<TimeProfile> {
         None
     }
@@ -82,7 +82,7 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// What a store does in the background, as far as it tells. Counts only grow.
+/// Background work of a store, as far as it reports any. Counts only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Flushes that have ended.
@@ -101,9 +101,9 @@ pub struct Activity {
 pub struct Opened {
     /// The store.
     pub store: Box<dyn Store>,
-    /// What an acknowledged write survives, in the store's own words.
+    /// Events that an acknowledged write survives, in the store's own words.
     pub durability: String,
-    /// Its version, and each setting that was told to it: name and value, to be printed.
+    /// Its version, and each of its settings: name and value, to be printed.
     pub settings: Vec<(String, String)>,
 }
 

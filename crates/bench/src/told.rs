@@ -1,4 +1,4 @@
-//! Which stores take part and what all of them are told, from what was typed.
+//! The stores that take part and the settings of all of them, from the arguments.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use crate::contest::Program;
 use crate::settings::{DurabilityClass, Settings};
 use crate::store::Contestant;
 
-/// With less no store caches what a workload needs again and again, like the indexes of its tables.
+/// With less memory no store caches data that a workload needs again and again, like the indexes of
+/// its tables.
 pub const LEAST_CACHE_BYTES: u64 = 64 << 20;
 
 /// Options of single contestants, by contestant.
 pub type OwnOptions = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The stores that were named, or those that take part when none is.
+/// Returns the stores that were named, or those that take part when none is.
 ///
 /// # Errors
 /// A name that the program does not know.
@@ -26,7 +27,7 @@ pub fn contestants(program: &Program, asked: &StoreArguments) -> Result<Vec<Cont
     program.named(&names.map(|name| name.to_string()).collect::<Vec<_>>())
 }
 
-/// What `--set` gave to each.
+/// Returns the options that `--set` gave to each store.
 ///
 /// # Errors
 /// An option of a store that does not take part.
@@ -46,7 +47,7 @@ pub fn own_options(asked: &StoreArguments, contestants: &[Contestant]) -> Result
     Ok(own)
 }
 
-/// What all stores are told of so much data, all of which may be in memory.
+/// Returns the settings of all stores for `data_bytes` of data, all of which may be in memory.
 pub fn settings(asked: &StoreArguments, tiny: bool, data_bytes: u64) -> Settings {
     let all = (data_bytes + data_bytes / 4).max(LEAST_CACHE_BYTES);
     Settings {
@@ -69,7 +70,7 @@ pub fn settings(asked: &StoreArguments, tiny: bool, data_bytes: u64) -> Settings
     }
 }
 
-/// Of one write buffer; when tiny, so little that stores flush and merge.
+/// Returns the bytes of one write buffer; when tiny, so few that stores flush and merge.
 fn write_buffer_bytes(asked: &StoreArguments, tiny: bool) -> u64 {
     const TINY_BYTES: u64 = 1 << 20;
     if tiny {
@@ -79,7 +80,7 @@ fn write_buffer_bytes(asked: &StoreArguments, tiny: bool) -> u64 {
     }
 }
 
-/// What is the same for all, for people; memory is for [`memory`] to say.
+/// Returns the conditions that are the same for all, for people; [`memory`] describes memory.
 pub fn conditions(asked: &StoreArguments) -> Vec<(String, String)> {
     let either = |chosen: bool, yes: &str, no: &str| if chosen { yes } else { no }.to_owned();
     [
@@ -113,7 +114,7 @@ pub fn conditions(asked: &StoreArguments) -> Vec<(String, String)> {
     .into()
 }
 
-/// What memory stores are told to take, for people.
+/// Describes the memory that stores are to take, for people.
 pub fn memory(settings: &Settings) -> String {
     let parts = |cache_bytes, write_buffer_bytes| {
         let (cache, buffer) = (mib(cache_bytes), mib(write_buffer_bytes));
@@ -133,7 +134,7 @@ pub fn memory(settings: &Settings) -> String {
     format!("{all}; of stores that are advised to read past the page cache, {direct}")
 }
 
-/// In words.
+/// Returns the size in words.
 pub fn mib(bytes: u64) -> String {
     format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20))
 }

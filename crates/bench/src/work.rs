@@ -1,4 +1,4 @@
-//! The workload that was asked for, from what was typed.
+//! The requested workload, from the arguments.
 
 use crate::Result;
 use crate::arguments::{self, Bench, Common, Update};
@@ -17,8 +17,8 @@ const CLUSTERED_RANGES: u64 = 1000;
 const FIELDS: u32 = 10;
 
 impl Bench {
-    /// What all contests have; `None` for one run, which is told on standard input, and for what is
-    /// no contest.
+    /// Returns the arguments that all contests have; `None` for one run, which comes on standard
+    /// input, and where there is no contest.
     pub fn common(&self) -> Option<&Common> {
         match self {
             Bench::Ycsb(ycsb) | Bench::Explain(ycsb) => Some(&ycsb.common),
@@ -133,7 +133,7 @@ fn options(bench: &Bench) -> Result<Options> {
     })
 }
 
-/// Ten fields, as YCSB has them.
+/// Makes ten fields, as YCSB has them.
 fn fields(value_bytes: u32) -> Result<Sizes> {
     if value_bytes < FIELDS || !value_bytes.is_multiple_of(FIELDS) {
         return Err(format!(
@@ -238,7 +238,7 @@ pub mod tests {
         load(&typed.bench, typed.bench.common().unwrap())
     }
 
-    /// Every workload there is, small.
+    /// Returns all workloads, small.
     pub fn tiny_plans() -> Vec<Plan> {
         [
             "ycsb a b c d e f f100 h uniform g --tiny",

@@ -1,4 +1,4 @@
-//! What workloads have in common: the stores, what they are told, and under what conditions they run.
+//! Arguments that workloads have in common: the stores, their settings, and the conditions of runs.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -117,7 +117,7 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
-    /// How often each store is run.
+    /// Returns how often each store is run.
     pub fn repeats(&self) -> u32 {
         if self.tiny { 1 } else { self.repeats.max(1) }
     }
@@ -141,7 +141,7 @@ pub struct OwnOption {
     pub store: String,
     /// The option, by its own name.
     pub name: String,
-    /// What it is set to.
+    /// Its value.
     pub value: String,
 }
 

@@ -1,5 +1,5 @@
-//! A process of its own for what is measured: the job goes in as JSON on standard input, progress and
-//! outcome come out as lines of JSON on standard output.
+//! A process of its own for each measured job. The job goes in as JSON on standard input; progress
+//! and outcome come out as lines of JSON on standard output.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +18,7 @@ use crate::reopen::{self, Rows};
 use crate::run::{self, Plan, Progress};
 use crate::{Error, Result, memory_limit};
 
-/// What a child process is told.
+/// Input of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The store's name.
@@ -29,11 +29,11 @@ pub struct Job {
     pub memory_group: Option<PathBuf>,
     /// The process that waits for the outcome.
     pub parent: u32,
-    /// What to do.
+    /// The task.
     pub task: Task,
 }
 
-/// What a child process does.
+/// A task of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
@@ -41,12 +41,12 @@ pub enum Task {
     Run {
         /// The phases: a part of a plan that begins with an empty store.
         plan: Plan,
-        /// Which repeat this is.
+        /// Number of the repeat.
         repeat: u32,
     },
     /// Fill an empty store, tell it, and die of SIGKILL.
     Fill(Rows),
-    /// Open what was left of it.
+    /// Open the store that is left of it.
     Reopen(Rows),
 }
 
@@ -78,8 +78,8 @@ pub fn start<Outcome: DeserializeOwned>(
     })
 }
 
-/// Starts the program again with a job at whose end it dies of SIGKILL, and waits for what it told
-/// before.
+/// Starts the program again with a job at whose end it dies of SIGKILL, and waits for its last
+/// message.
 pub fn start_to_be_killed<Outcome: DeserializeOwned>(
     program: &Program,
     job: &Job,
@@ -89,7 +89,8 @@ pub fn start_to_be_killed<Outcome: DeserializeOwned>(
     killed(outcome, status)
 }
 
-/// That it did die so, and not before it had told: what it told last is that all is acknowledged.
+/// Checks that the child died of SIGKILL, and not before its outcome: the last message says that
+/// all is acknowledged.
 fn killed<Outcome>(outcome: Option<Outcome>, status: ExitStatus) -> Result<Outcome> {
     if status.signal() != Some(Signal::KILL.as_raw()) {
         return Err(format!("its process should have been killed, but: {status}").into());
@@ -136,10 +137,11 @@ fn listen<Outcome: DeserializeOwned>(
     result
 }
 
-/// The child's side: reads a job from standard input and does it. Standard output is for the parent.
+/// Reads a job from standard input and does it: the child's side. Standard output is for the
+/// parent.
 ///
 /// # Errors
-/// Only what prevents the parent from being told; a job that fails is told to it.
+/// Only failures that prevent messages to the parent. The failure of a job is such a message.
 pub fn run_one(program: &Program) -> Result<()> {
     let told = Mutex::new(Instant::now());
     let hang = Mutex::new(Hang::default());
@@ -155,7 +157,7 @@ pub fn run_one(program: &Program) -> Result<()> {
         let Ok(mut last) = told.lock() else { return };
         if last.elapsed() >= INTERVAL {
             *last = Instant::now();
-            // A parent that has gone will not miss it; the outcome is told or fails.
+            // A parent that has gone will not miss it; the outcome is sent or fails.
             let _ = tell(&Message::<()>::Progress(now));
         }
     };
@@ -178,7 +180,7 @@ fn perform(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<()
     if let Some(group) = &job.memory_group {
         memory_limit::enter(group)?;
     }
-    // The default slack of 50 us would be most of what an open loop measures.
+    // The default slack of 50 us would be most of the latency in an open loop.
     rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN))?;
     let contestants = program.named(std::slice::from_ref(&job.contestant))?;
     let contestant = contestants.first().ok_or("no store was named")?;
@@ -196,8 +198,8 @@ fn perform(program: &Program, progress: &(dyn Fn(Progress) + Sync)) -> Result<()
     }
 }
 
-/// From now on this process is killed when its parent ends, however that ends: what goes on alone
-/// would burden whatever is measured next, and leave its files behind.
+/// Makes this process die when its parent ends, however that ends. A process that goes on alone
+/// would burden the next measurement, and leave its files behind.
 fn end_with_parent(parent: u32) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before the call above.

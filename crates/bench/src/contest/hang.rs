@@ -1,4 +1,5 @@
-//! A store that completes nothing, whatever it waits for: nobody would ever see the others' figures.
+//! A store that completes nothing, whatever it waits for: it would withhold the others' figures
+//! forever.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ impl Hang {
     /// A scan of everything is one operation, and may take longer.
     const LEAST_OPERATIONS: u64 = 1000;
 
-    /// Whether nothing was completed for so long, while something was asked for.
+    /// Returns whether nothing was completed for so long, while something was asked for.
     pub fn lasts(&mut self, progress: &Progress, now: Instant) -> bool {
         match &self.last {
             Some((phase, operations, since))
@@ -32,7 +33,7 @@ impl Hang {
         }
     }
 
-    /// In words.
+    /// Describes the hang in words.
     pub fn told(progress: &Progress) -> String {
         format!(
             "phase {}: it hangs after {} of {} operations: nothing was completed for {} s",

@@ -1,8 +1,9 @@
-//! What the harness itself takes for an operation of each phase.
+//! Cost of the harness itself for an operation of each phase.
 //!
-//! The phases' own mixes, by one client in a closed loop, over so few records that they stay in the
-//! processor's caches, against an ordered map. All that a client does with a store's answers is done. The
-//! map's own time is in what is found; the cache misses that draws from many records cost are not.
+//! The phases' own mixes, by one client in a closed loop, against an ordered map. The records are
+//! so few that they stay in the processor's caches. The client handles the answers as it does a
+//! store's. The map's own time is in the figure; the cache misses that draws from many records cost
+//! are not.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,10 @@ use crate::workload::Phase;
 const MOST_RECORDS: u64 = 2_000;
 const MOST_OPERATIONS: u64 = 100_000;
 
-/// So often; the least counts, for whatever makes a run slow is nothing of the harness.
+/// Number of runs; the least cost counts, for a slow run is not the doing of the harness.
 const RUNS: u32 = 3;
 
-/// Of each phase of the plan; phases of one name are one.
+/// Returns the cost of each phase of the plan; phases of one name are one.
 pub fn costs(plan: &Plan) -> Result<Vec<HarnessCost>> {
     let plan = small(plan);
     let mut costs: Vec<HarnessCost> = Vec::new();
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// The values are checked and reads find what they must, or the map would have failed.
+    /// The values are checked and reads find the expected records, or the map would have failed.
     #[test]
     fn every_phase_of_every_workload_has_a_cost() {
         for plan in crate::work::tests::tiny_plans() {

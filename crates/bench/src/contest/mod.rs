@@ -1,9 +1,9 @@
 //! Runs of several stores that alternate, each in a process and a directory of its own.
 //!
-//! A store's threads, caches and memory end with its process, and what drifts on the machine meets all
-//! stores alike: each repeat begins with another one. Phases that follow each other on one store share
-//! a process; where a plan begins anew with an empty store, so does the process, for the heap that an
-//! earlier store has left behind would be memory that the next one is refused.
+//! A store's threads, caches and memory end with its process. A drift of the machine meets all
+//! stores alike: each repeat begins with another one. Phases that follow each other on one store
+//! share a process. A plan that begins again with an empty store also begins a new process: the
+//! heap that an earlier store has left behind would be memory that the next one is refused.
 
 pub(crate) mod child;
 mod hang;
@@ -34,12 +34,12 @@ pub struct Program {
     pub contestants: Vec<Contestant>,
     /// Those that take part when none is named.
     pub default_contestants: Vec<&'static str>,
-    /// What makes the program call [`run_one`], as its first arguments.
+    /// First arguments with which the program calls [`run_one`].
     pub child_arguments: Vec<&'static str>,
 }
 
 impl Program {
-    /// The contestants of these names, in this order.
+    /// Returns the contestants of these names, in this order.
     ///
     /// # Errors
     /// A name that is not known, with those that are.
@@ -71,7 +71,7 @@ impl Program {
 /// A plan under one regime of memory.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// What is run.
+    /// The plan.
     pub plan: Plan,
     /// The most memory of a run, page cache included; `None` for no bound.
     pub memory_bytes: Option<u64>,
@@ -81,11 +81,11 @@ pub struct Variant {
 
 /// A contest that is to be held.
 pub struct Setup {
-    /// What was typed.
+    /// The command, as it was typed.
     pub command: String,
-    /// In words, what is run.
+    /// A title in words.
     pub title: String,
-    /// What is the same for all, by name.
+    /// Conditions that are the same for all, by name.
     pub conditions: Vec<(String, String)>,
     /// The plans.
     pub variants: Vec<Variant>,
@@ -218,10 +218,10 @@ fn agree(runs: &[RunOutcome]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a directory can hold a contest: it is there and can be written to.
+/// Checks that a directory can hold a contest: it is there and can be written to.
 ///
 /// # Errors
-/// It cannot; what the system says.
+/// The system's error, if it cannot.
 pub fn check_directory(directory: &Path) -> Result<()> {
     tempfile::tempdir_in(directory).map(drop).map_err(|error| {
         format!(
@@ -255,7 +255,7 @@ mod tests {
         assert!(agree(&[run_of("a", 7, 1), run_of("b", 7, 1)]).is_ok());
         let error = agree(&[run_of("a", 7, 1), run_of("b", 7, 1), run_of("c", 8, 1)]).unwrap_err();
         assert!(error.to_string().starts_with("a and c disagree"), "{error}");
-        // A phase with a writer is not compared, whatever the writer counted.
+        // A phase with a writer is not compared, whatever count the writer has.
         let with_a_writer = |store: &str, found| {
             let mut run = run_of(store, found, 1);
             run.phases[0].name = WITH_A_WRITER.into();

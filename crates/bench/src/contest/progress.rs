@@ -10,7 +10,7 @@ use crate::output::tell;
 use crate::report::layout::line;
 use crate::run::Progress;
 
-/// Between two lines of one run in a pipe.
+/// Time between two lines of one run in a pipe.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 pub struct Shown {
@@ -55,7 +55,7 @@ impl Shown {
         }
     }
 
-    /// A run that is not made.
+    /// Skips a run.
     pub fn skip(&mut self) {
         self.begun += 1;
     }
@@ -97,7 +97,7 @@ impl Shown {
         self.line(&format!("  {}", line(&failure.to_string())));
     }
 
-    /// What a run gave, above the bar.
+    /// Writes a line of a run's outcome above the bar.
     pub fn line(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
@@ -118,7 +118,8 @@ fn style(operations: u64, of: u64) -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A bar needs a length, and an estimate of the time left needs operations before it.
+/// Returns the bar's template. A bar needs a length, and an estimate of the time left needs
+/// operations before it.
 fn template(operations: u64, of: u64) -> &'static str {
     match (operations, of) {
         (_, 0) => "{spinner} {msg}",

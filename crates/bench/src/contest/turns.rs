@@ -1,5 +1,5 @@
-//! Whose turn it is, and where: each repeat begins with another store, one that failed has no more
-//! turns, and each run has an empty directory.
+//! Turns of the stores, and their directories: each repeat begins with another store, a store that
+//! failed has no more turns, and each run has an empty directory.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::outcome::Failure;
 use crate::store::Contestant;
 
-/// Each repeat begins with another contestant.
+/// Returns the contestants in the order of a repeat: each repeat begins with another one.
 pub fn rotated(contestants: &[Contestant], repeat: u32) -> impl Iterator<Item = &Contestant> {
     let skip = repeat as usize % contestants.len().max(1);
     contestants
@@ -20,12 +20,12 @@ pub fn rotated(contestants: &[Contestant], repeat: u32) -> impl Iterator<Item = 
         .take(contestants.len())
 }
 
-/// Whether a contestant's part is over.
+/// Returns whether a contestant's part is over.
 pub fn has_failed(contestant: &Contestant, failures: &[Failure]) -> bool {
     failures.iter().any(|one| one.store == contestant.name)
 }
 
-/// Whether any contestant can go on; if not, why the last one cannot.
+/// Checks that any contestant can go on; the error says why the last one cannot.
 pub fn some_are_left(contestants: &[Contestant], failures: &[Failure]) -> Result<()> {
     match failures.last() {
         Some(last) if failures.len() >= contestants.len() => {

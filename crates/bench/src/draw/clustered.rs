@@ -13,7 +13,8 @@ pub struct Clustered {
 }
 
 impl Clustered {
-    /// Over this many records in this many ranges. The same seed makes the same ranges hot.
+    /// Makes the distribution over this many records in this many ranges. The same seed makes the
+    /// same ranges hot.
     pub fn new(records: u64, ranges: u64, seed: u64) -> Clustered {
         let records = records.max(1);
         let ranges = ranges.clamp(1, records);
@@ -24,14 +25,14 @@ impl Clustered {
         }
     }
 
-    /// A record.
+    /// Draws a record.
     pub fn next(&self, random: &mut Random) -> u64 {
         let range = self.places.at(self.ranks.next(random));
         let start = self.start_of(range);
         start + uniform(random, self.start_of(range + 1) - start)
     }
 
-    /// The first record of a range.
+    /// Returns the first record of a range.
     fn start_of(&self, range: u64) -> u64 {
         (u128::from(range) * u128::from(self.records) / u128::from(self.ranks.items())) as u64
     }

@@ -15,7 +15,8 @@ pub fn fnv_64(number: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// A bijection of 64 bits that leaves no pattern (the finalizer of SplitMix64, after one step).
+/// Applies a bijection of 64 bits that leaves no pattern (the finalizer of SplitMix64, after one
+/// step).
 pub fn mix_64(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -23,14 +24,14 @@ pub fn mix_64(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The inverse of [`mix_64`].
+/// Applies the inverse of [`mix_64`].
 pub fn unmix_64(mixed: u64) -> u64 {
     let number = (mixed ^ (mixed >> 31) ^ (mixed >> 62)).wrapping_mul(0x3196_42B2_D24D_8EC3);
     let number = (number ^ (number >> 27) ^ (number >> 54)).wrapping_mul(0x96DE_1B17_3F11_9089);
     (number ^ (number >> 30) ^ (number >> 60)).wrapping_sub(0x9E37_79B9_7F4A_7C15)
 }
 
-/// The seed of a named part of a plan, so that its phases do not draw the same numbers.
+/// Returns the seed of a named part of a plan, so that its phases do not draw the same numbers.
 pub fn seed_of(seed: u64, name: &str) -> u64 {
     name.bytes()
         .fold(mix_64(seed), |hash, byte| mix_64(hash ^ u64::from(byte)))

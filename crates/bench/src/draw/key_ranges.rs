@@ -31,8 +31,8 @@ const LEAST_WEIGHT: f64 = 1e-16;
 
 /// Draws records by ranges.
 ///
-/// The source uses one random number for the range, for the key in it, for the kind of the query and
-/// for sizes, which ties them to each other; here each has its own.
+/// The source uses one random number for the range, for the key in it, for the kind of the query
+/// and for sizes, which ties them to each other. Here each has its own.
 #[derive(Clone, Debug)]
 pub struct KeyRanges {
     shape: KeyRangesShape,
@@ -42,7 +42,8 @@ pub struct KeyRanges {
 }
 
 impl KeyRanges {
-    /// Over this many records; those beyond a multiple of the ranges are never drawn.
+    /// Makes the distribution over this many records; those beyond a multiple of the ranges are
+    /// never drawn.
     pub fn new(records: u64, shape: KeyRangesShape) -> KeyRanges {
         let ranges = shape.ranges.clamp(1, records.max(1));
         let mut shares = shares(&shape, ranges);
@@ -61,7 +62,7 @@ impl KeyRanges {
         }
     }
 
-    /// A record.
+    /// Draws a record.
     pub fn next(&self, random: &mut Random) -> u64 {
         let share = uniform(random, self.ends.last().copied().unwrap_or(0));
         let range = self.ends.partition_point(|end| *end <= share) as u64;
@@ -79,7 +80,8 @@ impl KeyRanges {
     }
 }
 
-/// Integer shares of the ranges, the least one about 1, from the lightest range to the heaviest.
+/// Returns integer shares of the ranges, the least one about 1, from the lightest range to the
+/// heaviest.
 fn shares(shape: &KeyRangesShape, ranges: u64) -> Vec<u64> {
     let weight = |range: u64| {
         let x = range as f64;

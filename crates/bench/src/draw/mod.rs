@@ -24,27 +24,27 @@ pub use zipfian::{Latest, ScrambledZipfian, YCSB_THETA, Zipfian};
 /// The generator behind all draws.
 pub type Random = Xoshiro256PlusPlus;
 
-/// The generator of one client: unlike those of other clients and of other seeds.
+/// Returns the generator of one client: unlike those of other clients and of other seeds.
 pub fn random(seed: u64, client: u64) -> Random {
     Random::seed_from_u64(mix_64(seed ^ mix_64(client.wrapping_add(1))))
 }
 
-/// A number in 0..`below`, each alike; 0 if `below` is 0.
+/// Draws a number in 0..`below`, each alike; 0 if `below` is 0.
 pub fn uniform(random: &mut Random, below: u64) -> u64 {
     scale(random.random(), below)
 }
 
-/// A number in [0, 1), of 53 bits.
+/// Draws a number in [0, 1), of 53 bits.
 pub fn unit(random: &mut Random) -> f64 {
     random.random()
 }
 
-/// A hash brought to 0..`below` without a division. The bias is at most `below` in 2^64.
+/// Brings a hash to 0..`below` without a division. The bias is at most `below` in 2^64.
 pub fn scale(hash: u64, below: u64) -> u64 {
     ((u128::from(hash) * u128::from(below)) >> 64) as u64
 }
 
-/// A hash as a number in [0, 1), of 53 bits.
+/// Returns a hash as a number in [0, 1), of 53 bits.
 pub fn unit_of(hash: u64) -> f64 {
     (hash >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -14,8 +14,8 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// The value that a share of `above` exceeds, in (0, 1], rounded up. The source draws with this
-    /// side of the distribution, too.
+    /// Returns the value that a share of `above` exceeds, in (0, 1], rounded up. The source draws
+    /// with this side of the distribution, too.
     pub fn exceeded_by(&self, above: f64) -> u64 {
         let value = if self.k == 0.0 {
             self.theta - self.sigma * above.ln()

@@ -6,7 +6,7 @@ const ROUNDS: usize = 4;
 
 /// A bijection of 0..count from a seed.
 ///
-/// A Feistel network permutes the next power of four; numbers from outside the range are permuted
+/// A Feistel network permutes the next power of four. Numbers from outside the range are permuted
 /// again until they fall inside (fewer than four times on average), which is a bijection still.
 #[derive(Clone, Debug)]
 pub struct Permutation {
@@ -16,7 +16,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Of 0..count.
+    /// Makes a permutation of 0..count.
     pub fn new(count: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
         let mut key = mix_64(seed);
@@ -30,12 +30,12 @@ impl Permutation {
         }
     }
 
-    /// The number at a place in the order. A place outside is its own number.
+    /// Returns the number at a place in the order. A place outside is its own number.
     pub fn at(&self, place: u64) -> u64 {
         self.walk(place, |halves, key| self.round(halves, key), false)
     }
 
-    /// The place of a number: the inverse of [`at`](Self::at).
+    /// Returns the place of a number: the inverse of [`at`](Self::at).
     pub fn place_of(&self, number: u64) -> u64 {
         self.walk(number, |halves, key| self.round_back(halves, key), true)
     }

@@ -21,13 +21,14 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over this many items, at least one. It sums as many terms: build it once and clone it.
+    /// Makes the distribution over this many items, at least one. It sums as many terms: build it
+    /// once and clone it.
     pub fn new(items: u64, theta: f64) -> Zipfian {
         let items = items.max(1);
         Zipfian::with_zeta(items, theta, zeta(0, items, theta))
     }
 
-    /// The same where zeta(items) is known.
+    /// Makes the same where zeta(items) is known.
     pub fn with_zeta(items: u64, theta: f64, zeta_of_items: f64) -> Zipfian {
         let mut zipfian = Zipfian {
             items: items.max(1),
@@ -41,7 +42,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// More items: only the new terms are summed. Fewer change nothing.
+    /// Raises the number of items: only the new terms are summed. Fewer change nothing.
     pub fn grow(&mut self, items: u64) {
         if items > self.items {
             self.zeta += zeta(self.items, items, self.theta);
@@ -50,17 +51,17 @@ impl Zipfian {
         }
     }
 
-    /// How many items.
+    /// Returns the number of items.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// A rank.
+    /// Draws a rank.
     pub fn next(&self, random: &mut Random) -> u64 {
         self.rank(unit(random))
     }
 
-    /// The rank at a quantile in [0, 1).
+    /// Returns the rank at a quantile in [0, 1).
     pub fn rank(&self, quantile: f64) -> u64 {
         let within_zeta = quantile * self.zeta;
         if within_zeta < 1.0 {
@@ -81,7 +82,7 @@ impl Zipfian {
     }
 }
 
-/// The terms of ranks `from..to`.
+/// Sums the terms of ranks `from..to`.
 fn zeta(from: u64, to: u64, theta: f64) -> f64 {
     (from..to)
         .map(|rank| ((rank + 1) as f64).powf(theta).recip())
@@ -102,7 +103,7 @@ impl ScrambledZipfian {
     const RANKS: u64 = 10_000_000_000;
     const ZETA_OF_RANKS: f64 = 26.469_028_201_783_02;
 
-    /// Over this many items, at least one.
+    /// Makes the distribution over this many items, at least one.
     pub fn new(items: u64) -> ScrambledZipfian {
         ScrambledZipfian {
             ranks: Zipfian::with_zeta(Self::RANKS, YCSB_THETA, Self::ZETA_OF_RANKS),
@@ -110,7 +111,7 @@ impl ScrambledZipfian {
         }
     }
 
-    /// An item.
+    /// Draws an item.
     pub fn next(&self, random: &mut Random) -> u64 {
         fnv_64(self.ranks.next(random)) % self.items
     }
@@ -123,14 +124,14 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// Over this many items at first, at least one.
+    /// Makes the distribution over this many items at first, at least one.
     pub fn new(items: u64) -> Latest {
         Latest {
             ages: Zipfian::new(items, YCSB_THETA),
         }
     }
 
-    /// One of 0..items, where items never get fewer.
+    /// Draws one of 0..items, where items never get fewer.
     pub fn next(&mut self, items: u64, random: &mut Random) -> u64 {
         self.ages.grow(items);
         (self.ages.items() - 1).saturating_sub(self.ages.next(random))

@@ -9,8 +9,8 @@ use crate::report::figures::median;
 use crate::workload::Phase;
 use crate::{Error, Result};
 
-/// The phases that have a pace: loads only where there is nothing else, for elsewhere they prepare
-/// what is measured; and none that is a single scan.
+/// Returns the phases that have a pace. A load has one only in a plan of loads: elsewhere it
+/// prepares a measured phase. A single scan has none.
 pub fn phases(all: &[Phase]) -> impl Iterator<Item = &Phase> {
     let only_loads = all.iter().all(|phase| phase.starts_empty);
     all.iter()
@@ -18,7 +18,7 @@ pub fn phases(all: &[Phase]) -> impl Iterator<Item = &Phase> {
         .filter(|phase| !phase.counts_rows())
 }
 
-/// The same once more at the pace of the best, by the stores that are left.
+/// Runs the same once more at the pace of the best, by the stores that are left.
 pub fn add(
     program: &Program,
     setup: &mut Setup,
@@ -33,7 +33,7 @@ pub fn add(
     Ok(())
 }
 
-/// The same phases at a rate that the best store but the first could take.
+/// Sets the same phases to a rate that the best store but the first could take.
 fn pace(setup: &mut Setup, contest: &Contest, percent: f64) -> Result<()> {
     let first = setup
         .contestants
@@ -53,7 +53,8 @@ fn pace(setup: &mut Setup, contest: &Contest, percent: f64) -> Result<()> {
     Ok(())
 }
 
-/// The best median throughput of a phase among stores but `first`; `first`'s own if it is alone.
+/// Returns the best median throughput of a phase among stores but `first`; `first`'s own if it is
+/// alone.
 fn best_rate(contest: &Contest, phase: &str, first: &str) -> Option<f64> {
     let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for run in &contest.runs {
@@ -74,10 +75,10 @@ fn best_rate(contest: &Contest, phase: &str, first: &str) -> Option<f64> {
         .max_by(f64::total_cmp)
 }
 
-/// The paced phases stand behind the others of the same run; the rest was measured once already.
+/// Puts the paced phases behind the others of the same run; the rest was measured once already.
 fn join(contest: &mut Contest, paced: Contest) {
     for more in paced.runs {
-        // What was behind the names of phases is still the first thing there.
+        // Its label still begins with the label of the earlier run.
         let mut runs = contest.runs.iter_mut();
         let run = runs.find(|run| {
             (&run.store, run.repeat) == (&more.store, more.repeat)

@@ -75,7 +75,7 @@ impl Disk {
         }
     }
 
-    /// Returns the files. Nobody waits for the device while he holds them.
+    /// Returns the files. No thread waits for the device while it holds them.
     pub fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }

@@ -1,6 +1,6 @@
 //! Free chunks.
 //!
-//! A chunk that a file has lost stays out of use until a table without it is durable: after a power
+//! A chunk that a file has lost stays out of use until a table without it is durable. After a power
 //! cut the former table counts, and the file that it lists there must have its bytes.
 
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@
 /// Gaps shorter than this are not noted at first, ns.
 const SHORTEST_NS: u64 = 1_000;
 
-/// As many gaps a client notes; when there are more, the shortest allowed doubles.
+/// Maximum number of gaps that a client notes; when there are more, the shortest allowed doubles.
 const MOST: usize = 1 << 14;
 
 /// The gaps between one client's completions, ns since the phase began.
@@ -30,7 +30,7 @@ impl Default for Completions {
 }
 
 impl Completions {
-    /// Something was completed at `now_ns`, later than everything before.
+    /// Notes a completion at `now_ns`, later than everything before.
     pub fn complete(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.last_ns) >= self.shortest_ns {
             self.gaps.push((self.last_ns, now_ns));
@@ -50,9 +50,9 @@ impl Completions {
     }
 }
 
-/// Begin and length, ns, of the longest gap of all clients together before `end_ns`, when the last of
-/// them was done. Where every noted gap that they have in common is shorter than the gaps that some client
-/// did not note, the length is that of these: none is longer.
+/// Returns begin and length, ns, of the longest gap of all clients together before `end_ns`, when
+/// the last of them was done. If no noted gap in common reaches the length below which some client
+/// notes none, returns that length: no gap is longer.
 pub fn longest_gap(clients: &[Completions], end_ns: u64) -> (u64, u64) {
     let mut common = vec![(0, end_ns)];
     for client in clients {
@@ -71,7 +71,7 @@ pub fn longest_gap(clients: &[Completions], end_ns: u64) -> (u64, u64) {
         .unwrap_or((0, noted_ns))
 }
 
-/// Of two ascending lists of spans.
+/// Returns the intersection of two ascending lists of spans.
 fn intersection(left: &[(u64, u64)], right: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     let mut common = Vec::new();
@@ -150,7 +150,8 @@ mod tests {
         assert!((1..=SHORTEST_NS).contains(&length), "{length}");
     }
 
-    /// One client has forgotten gaps of up to 1 ms: that it shares a shorter one that both noted says nothing.
+    /// One client has forgotten gaps of up to 1 ms: if it shares a shorter one that both noted,
+    /// that says nothing.
     #[test]
     fn a_short_common_gap_does_not_hide_longer_ones_that_were_not_noted() {
         let forgetful = Completions {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// "Block layer statistics in `/sys/block/DEVICE/stat`").
 const SECTOR_BYTES: u64 = 512;
 
-/// Where the kernel counts what reaches a device.
+/// The place where the kernel counts a device's requests.
 #[derive(Clone, Debug)]
 pub struct Device {
     stat: PathBuf,
@@ -16,7 +16,7 @@ pub struct Device {
     pub name: String,
 }
 
-/// What reached a device since the machine started.
+/// Counts of a device since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
     /// Read requests.
@@ -28,7 +28,8 @@ pub struct DeviceCounts {
 }
 
 impl Device {
-    /// The device that holds `directory`; `None` where it has no counters (tmpfs, overlay, network).
+    /// Returns the device that holds `directory`; `None` where it has no counters (tmpfs, overlay,
+    /// network).
     pub fn of(directory: &Path) -> Option<Self> {
         let number = fs::metadata(directory).ok()?.dev();
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -38,8 +39,8 @@ impl Device {
         stat.is_file().then_some(Device { stat, name })
     }
 
-    /// What the kernel reads ahead of a sequential reader, and around a fault of a mapping, KiB. A
-    /// partition has its disk's.
+    /// Returns the KiB that the kernel reads ahead of a sequential reader, and around a fault of a
+    /// mapping. A partition has its disk's.
     pub fn read_ahead_kib(&self) -> Option<u64> {
         let device = self.stat.parent()?;
         let of = |device: &Path| fs::read_to_string(device.join("queue/read_ahead_kb")).ok();
@@ -47,7 +48,7 @@ impl Device {
         text.trim().parse().ok()
     }
 
-    /// The counters now; `None` if they cannot be read any more.
+    /// Returns the counters now; `None` if they cannot be read any more.
     pub fn counts(&self) -> Option<DeviceCounts> {
         parse(&fs::read_to_string(&self.stat).ok()?)
     }

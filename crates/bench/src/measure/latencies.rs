@@ -9,7 +9,7 @@ use crate::Result;
 use crate::operation::OperationKind;
 use crate::outcome::Latency;
 
-/// A minute is longer than any store may take; what takes more is counted as a minute.
+/// A minute is longer than any store may take; a longer operation is counted as a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// Points of a distribution that a report gets: enough for a smooth line.
@@ -17,12 +17,12 @@ const CDF_POINTS: usize = 200;
 
 /// The latencies of one client, or of several together.
 pub struct Latencies {
-    /// In the order of [`OperationKind::ALL`].
+    /// Histograms in the order of [`OperationKind::ALL`].
     by_kind: Vec<Histogram<u64>>,
 }
 
 impl Latencies {
-    /// None yet.
+    /// Makes empty latencies.
     pub fn new() -> Result<Self> {
         let one = || Histogram::new_with_bounds(1, LONGEST_NS, 3);
         let by_kind = OperationKind::ALL
@@ -48,7 +48,7 @@ impl Latencies {
         Ok(())
     }
 
-    /// All that were recorded, by kind; kinds without an operation are left out.
+    /// Returns all that were recorded, by kind; kinds without an operation are left out.
     pub fn summaries(&self) -> BTreeMap<OperationKind, Latency> {
         OperationKind::ALL
             .into_iter()
@@ -74,8 +74,8 @@ fn summary(histogram: &Histogram<u64>) -> Latency {
     }
 }
 
-/// Evenly spaced up to the median, and then closer and closer to the longest: tails are what people
-/// look for.
+/// Returns points evenly spaced up to the median, and then closer and closer to the longest: people
+/// look for tails.
 fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let count = histogram.len() as f64;
     let decades = count.log10().max(1.0);
@@ -92,7 +92,7 @@ fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         })
         .collect();
     points.push((histogram.max() as f64 / 1000.0, 1.0));
-    // Of points with one latency the last counts: so many took at most that.
+    // Of points with one latency the last counts: its share of operations took at most that.
     points.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
         if same {

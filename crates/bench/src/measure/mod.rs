@@ -1,4 +1,4 @@
-//! What is counted of a run: latencies, gaps, and what the kernel knows of process, device and files.
+//! Counts of a run: latencies, gaps, and the kernel's counts of process, device and files.
 
 pub mod completions;
 pub mod device;

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What `st_blocks` counts in, whatever the file system's blocks are.
+/// Unit of `st_blocks`, whatever the file system's blocks are.
 const BLOCK_BYTES: u64 = 512;
 
-/// What a store's files take.
+/// Space of a store's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// All files.
@@ -17,14 +17,14 @@ pub struct Space {
     pub table_bytes: u64,
 }
 
-/// Bytes allocated for all files under `directory`: a sparse file counts for what it really holds. A
-/// file that goes away meanwhile does not count.
+/// Returns the bytes allocated for all files under `directory`: a sparse file counts for its
+/// allocated part only. A file that goes away meanwhile does not count.
 pub fn allocated_bytes(directory: &Path) -> io::Result<u64> {
     Ok(allocated(directory, &|_| false)?.bytes)
 }
 
-/// The same, and how much of it is left without those files that are `beside` tables, named by their
-/// paths within `directory`.
+/// Returns the same, and the part of it without those files that are `beside` tables, named by
+/// their paths within `directory`.
 pub fn allocated(directory: &Path, beside: &dyn Fn(&Path) -> bool) -> io::Result<Space> {
     let mut space = Space::default();
     add(&mut space, directory, Path::new(""), beside)?;

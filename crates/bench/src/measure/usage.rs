@@ -1,4 +1,4 @@
-//! What a phase costs, as the kernel counts it.
+//! Cost of a phase, as the kernel counts it.
 
 use std::fs;
 use std::path::Path;
@@ -23,19 +23,19 @@ pub struct Counters {
     stolen: Option<Duration>,
 }
 
-/// Of `/proc/self/io`, see `proc_pid_io(5)`.
+/// Counts of `/proc/self/io`, see `proc_pid_io(5)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Io {
     /// Pages dirtied and direct writes, bytes.
     pub write_bytes: u64,
-    /// What was dropped of them before it was written.
+    /// Bytes dropped of them before they were written.
     pub cancelled_write_bytes: u64,
     /// Fetched from the device.
     pub read_bytes: u64,
 }
 
 impl Io {
-    /// Now.
+    /// Reads the counters now.
     pub fn now() -> Result<Self> {
         let io = Process::myself()?.io()?;
         Ok(Io {
@@ -47,7 +47,7 @@ impl Io {
 }
 
 impl Counters {
-    /// Now.
+    /// Reads the counters now.
     pub fn now(device: Option<&Device>) -> Result<Self> {
         let (user, system) = processor_times()?;
         Ok(Counters {
@@ -59,7 +59,7 @@ impl Counters {
         })
     }
 
-    /// What was used between `earlier` and this moment.
+    /// Returns the usage between `earlier` and this moment.
     pub fn since(&self, earlier: &Counters) -> Result<Usage> {
         let difference = |now: u64, before: u64| now.saturating_sub(before);
         let device = |field: fn(&DeviceCounts) -> u64| {
@@ -86,8 +86,8 @@ impl Counters {
     }
 }
 
-/// Processor time of this process so far, all threads: in user space and in the kernel. The kernel
-/// divides by ticks, the sum is exact.
+/// Returns the processor time of this process so far, all threads: in user space and in the kernel.
+/// The kernel divides by ticks, the sum is exact.
 fn processor_times() -> Result<(Duration, Duration)> {
     let sum = processor_time()?;
     let stat = Process::myself()?.stat()?;
@@ -101,26 +101,26 @@ fn processor_times() -> Result<(Duration, Duration)> {
     Ok((user, sum.saturating_sub(user)))
 }
 
-/// Processor time of this process so far, all threads.
+/// Returns the processor time of this process so far, all threads.
 pub fn processor_time() -> Result<Duration> {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).map_err(Error::from)
 }
 
-/// Time so far in which a processor of this machine had something to run and its host ran something
-/// else, in ticks, all processors; `None` where the kernel does not tell. A machine that is not virtual
-/// has none.
+/// Returns the time so far in which a processor of this machine had something to run and its host
+/// ran something else, in ticks, all processors; `None` where the kernel does not tell. A machine
+/// that is not virtual has none.
 fn stolen_time() -> Option<Duration> {
     let stolen_ms = KernelStats::current().ok()?.total.steal_ms()?;
     Some(Duration::from_millis(stolen_ms))
 }
 
-/// Memory of this process, mapped files included, bytes.
+/// Returns the memory of this process, mapped files included, bytes.
 pub fn resident_bytes() -> Result<u64> {
     let pages = Process::myself()?.statm()?.resident;
     Ok(pages.saturating_mul(rustix::param::page_size() as u64))
 }
 
-/// The most since [`reset_peaks`].
+/// Returns the most since [`reset_peaks`].
 fn peak_resident_bytes() -> Result<u64> {
     let peak = Process::myself()?.status()?.vmhwm;
     Ok(peak
@@ -128,7 +128,7 @@ fn peak_resident_bytes() -> Result<u64> {
         .saturating_mul(1024))
 }
 
-/// Begins to look for the most memory anew, where the kernel lets a process do that.
+/// Resets the peak of memory, where the kernel lets a process do that.
 pub fn reset_peaks() {
     const PEAK_RESIDENT: &str = "5";
     // Without it the peak is that of the whole run, which is no less right.

@@ -31,7 +31,7 @@ impl Clients {
         })
     }
 
-    /// Does a command, or a few, on a connection that nobody else uses meanwhile.
+    /// Does a command, or a few, on a connection that no other thread uses meanwhile.
     ///
     /// # Errors
     /// As the command has them, and those of a new connection.

@@ -28,7 +28,7 @@ const ROOM: u64 = 3;
 const LEAST_BYTES: u64 = 256 << 20;
 const DEVICE_DEPTH: usize = 128;
 
-/// In a run's directory once its node has been made.
+/// Name of a file in a run's directory once its node has been made.
 const MARK: &str = "node-was-made";
 
 /// The contents of a node.
@@ -115,7 +115,7 @@ pub fn make_file(path: &Path, data_bytes: u64) -> Result<()> {
     Ok(create_file(path, bytes, false, &mut |_| ())?)
 }
 
-/// Returns the file that was told, or one in the run's directory, made where it is missing.
+/// Returns the file in the settings, or one in the run's directory, made where it is missing.
 fn file_of(directory: &Path, settings: &Settings) -> Result<PathBuf> {
     if let Some(other) = settings.own.keys().find(|name| *name != FILE_OPTION) {
         let text = format!("the node has no option {other}; it has {FILE_OPTION}");

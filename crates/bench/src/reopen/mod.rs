@@ -1,9 +1,9 @@
-//! How soon a store that was killed answers again, and whether it has all that it acknowledged.
+//! How soon a killed store answers again, and whether it has all that it acknowledged.
 //!
-//! A run is two processes (`process`): the first fills an empty store and dies of SIGKILL at the last
-//! acknowledgement, the second opens what is left. Nothing is synced in between and no cache is
-//! dropped: the page cache outlives a process, so this is the start after a crash of the program, not
-//! after one of the machine.
+//! A run is two processes (`process`): the first fills an empty store and dies of SIGKILL at the
+//! last acknowledgement, the second opens the store that is left. Nothing is synced in between and
+//! no cache is dropped. The page cache outlives a process, so this is the start after a crash of
+//! the program, not after one of the machine.
 
 mod process;
 mod table;
@@ -29,21 +29,21 @@ use crate::{Result, machine, told, work};
 
 pub(crate) use process::{Filled, Reopened, Rows, fill_and_die, reopen};
 
-/// Of the write buffers, what is filled by default: much to recover, and still no reason to flush for
-/// a store that waits until a buffer is full and has another one. What is in tables nevertheless is
-/// the store's own doing.
+/// Filled part of the write buffers by default: much to recover, and still no reason to flush for a
+/// store that waits until a buffer is full and has another one. If tables hold data nevertheless,
+/// the store itself chose to flush.
 const FILLED: (u64, u64) = (3, 5);
 
-/// What was found, and under what conditions.
+/// Findings and conditions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReopenReport {
-    /// What was run, as it would be typed.
+    /// The command, as you would type it.
     pub command: String,
-    /// In words: records and sizes.
+    /// Title in words: records and sizes.
     pub title: String,
-    /// Name and value of whatever was the same for all.
+    /// Name and value of each condition that was the same for all.
     pub conditions: Vec<(String, String)>,
-    /// The machine, in words. What the harness costs there is not measured.
+    /// The machine, in words. The cost of the harness there is not measured.
     pub machine: Machine,
     /// Repeat by repeat, stores in the order in which they were named.
     pub runs: Vec<ReopenRun>,
@@ -57,21 +57,21 @@ pub struct ReopenReport {
 pub struct ReopenRun {
     /// The contestant.
     pub store: String,
-    /// Which repeat, counted from 0.
+    /// The repeat, counted from 0.
     pub repeat: u32,
-    /// What an acknowledged write survived.
+    /// Events that an acknowledged write survived.
     pub durability: String,
-    /// What the store was told.
+    /// Settings of the store.
     pub settings: Vec<(String, String)>,
     /// Records that were acknowledged before the kill, and all read and compared behind it.
     pub records: u64,
     /// Of these, those that were not found. Always 0: a store that lost one is an error.
     pub lost: u64,
-    /// From the first put to the last acknowledgement, seconds.
+    /// Time from the first put to the last acknowledgement, seconds.
     pub filled_s: f64,
-    /// Until the store was open, us.
+    /// Time until the store was open, us.
     pub open_us: f64,
-    /// From then until the first get had returned, us.
+    /// Time from then until the first get had returned, us.
     pub first_get_us: f64,
     /// Bytes fetched from the device until the store was open: the page cache has the written bytes.
     #[serde(default)]
@@ -80,7 +80,7 @@ pub struct ReopenRun {
     pub space_bytes: u64,
 }
 
-/// What is to be done.
+/// The work to do.
 pub(crate) struct Setup {
     pub contestants: Vec<Contestant>,
     pub own: OwnOptions,
@@ -89,7 +89,7 @@ pub(crate) struct Setup {
     pub directory: PathBuf,
 }
 
-/// Does what was typed and shows what it gave.
+/// Runs the command and shows its findings.
 ///
 /// # Errors
 /// Arguments that make no sense, a store that fails or loses a record, and output that cannot be
@@ -151,7 +151,7 @@ fn rows(asked: &Reopen) -> Rows {
     }
 }
 
-/// What is the same for all, for people.
+/// Returns the conditions that are the same for all, for people.
 fn conditions(asked: &Reopen, setup: &Setup) -> Vec<(String, String)> {
     let data_bytes = setup.rows.dataset.expected_bytes();
     let mut conditions = vec![
@@ -168,7 +168,8 @@ fn conditions(asked: &Reopen, setup: &Setup) -> Vec<(String, String)> {
     conditions
 }
 
-/// All runs, and the stores that failed, each with its first failure; the others go on.
+/// Makes all runs. Returns them and the stores that failed, each with its first failure; the others
+/// go on.
 pub(crate) fn hold(program: &Program, setup: &Setup) -> Result<(Vec<ReopenRun>, Vec<Failure>)> {
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     let mut shown = Shown::new(setup.repeats as usize * setup.contestants.len());

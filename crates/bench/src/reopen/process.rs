@@ -1,4 +1,4 @@
-//! What the two processes of a run do.
+//! The work of the two processes of a run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,25 +13,25 @@ use crate::settings::Settings;
 use crate::store::{Contestant, Store};
 use crate::workload::Dataset;
 
-/// What both are told.
+/// Input of both processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rows {
     /// All its records are written, in the order of their numbers; their keys are in none.
     pub dataset: Dataset,
-    /// From which values are made.
+    /// Seed from which values are made.
     pub seed: u64,
-    /// What the store is told.
+    /// Settings of the store.
     pub settings: Settings,
 }
 
-/// What the first tells before it dies.
+/// Report of the first process before it dies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Filled {
-    /// From the first put to the last acknowledgement, seconds.
+    /// Time from the first put to the last acknowledgement, seconds.
     pub acknowledged_s: f64,
 }
 
-/// What the second found.
+/// Findings of the second process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reopened {
     pub durability: String,
@@ -42,7 +42,7 @@ pub struct Reopened {
     pub lost: u64,
 }
 
-/// Between two looks at the clock of progress.
+/// Records between two looks at the clock of progress.
 const STEP: u64 = 1024;
 
 /// Fills the store, tells it, and kills this process with the store open.
@@ -63,7 +63,7 @@ pub fn fill_and_die(
     Err("this process outlived SIGKILL".into())
 }
 
-/// One put after the other, by one client.
+/// Puts one record after the other, by one client.
 pub fn fill(store: &dyn Store, rows: &Rows, progress: &dyn Fn(Progress)) -> Result<Filled> {
     let values = rows.dataset.values(rows.seed);
     let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -79,10 +79,10 @@ pub fn fill(store: &dyn Store, rows: &Rows, progress: &dyn Fn(Progress)) -> Resu
     })
 }
 
-/// Opens the store that was left, and reads all of it.
+/// Opens the store that is left, and reads all of it.
 ///
 /// # Errors
-/// A record that is lost or has another value, besides what the store itself answers.
+/// A record that is lost or has another value, and errors of the store itself.
 pub fn reopen(
     contestant: &Contestant,
     rows: &Rows,
@@ -143,7 +143,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the record is there; if it is, with the value that was written, to the byte.
+    /// Returns whether the record is there. A record that is there must have the written value, to
+    /// the byte.
     fn read(&mut self, store: &dyn Store, record: u64) -> Result<bool> {
         self.rows.dataset.key_form.write(record, &mut self.key);
         let mut wrong = None;

@@ -12,7 +12,7 @@ const LEGEND: &str = "
 is than the best of the others. Each record that was acknowledged before the kill was read and compared.
 ";
 
-/// What is read off a run: stable name, name in words, unit, which way is better.
+/// A quantity of a run: stable name, name in words, unit, better direction.
 type Quantity = (
     &'static str,
     &'static str,
@@ -46,7 +46,7 @@ const QUANTITIES: [Quantity; 6] = {
     ]
 };
 
-/// The whole report.
+/// Returns the whole report.
 pub fn table(report: &ReopenReport) -> String {
     let mut contestants: Vec<String> = Vec::new();
     for run in &report.runs {

@@ -32,7 +32,8 @@ fn program() -> Program {
     }
 }
 
-/// A directory whose store was filled and closed: what differs from a kill is the store's concern.
+/// A directory whose store was filled and closed: the difference from a kill is the store's
+/// concern.
 fn filled(rows: &Rows) -> tempfile::TempDir {
     let directory = tempfile::tempdir_in(".").unwrap();
     let opened = (CONTESTANTS[0].open)(directory.path(), &rows.settings).unwrap();
@@ -180,7 +181,7 @@ fn the_table_has_medians_and_how_the_first_stands_to_the_others() {
         shown.lines().nth(1),
         Some("FAILED: c, repeat 1: of 2 acknowledged records 1 are lost; it has no more figures")
     );
-    // Nobody looked what the harness costs.
+    // The cost of the harness was not measured.
     assert!(!shown.contains("harness"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 110));
 

@@ -39,11 +39,11 @@ pub struct PhaseFigures {
     pub operations: u64,
     /// Kinds of operations, in the order of reports.
     pub kinds: Vec<OperationKind>,
-    /// The stable name of the figure that decides who leads.
+    /// The stable name of the figure that decides the lead.
     pub decisive: String,
-    /// Who leads, in a sentence.
+    /// The leader, in a sentence.
     pub summary: String,
-    /// By contestant: the repeat in the middle by what decides, which plots show.
+    /// By contestant: the repeat in the middle by the deciding figure, which plots show.
     pub median_repeat: Vec<Option<u32>>,
     /// By contestant: whether it completed fewer operations a second than were asked for. It has then
     /// done another work than the others, so it leads in nothing.
@@ -63,7 +63,7 @@ pub struct Figure {
     pub unit: Unit,
     /// Which end wins.
     pub better: Better,
-    /// By contestant.
+    /// Values by contestant.
     pub cells: Vec<Option<Spread>>,
     /// Of those that kept the pace, the contestant with the best median; `None` where several share it.
     pub best: Option<usize>,
@@ -103,13 +103,13 @@ pub fn figures(contest: &Contest) -> Figures {
 }
 
 impl PhaseFigures {
-    /// The figure of this stable name.
+    /// Returns the figure of this stable name.
     pub fn figure(&self, identifier: &str) -> Option<&Figure> {
         let mut figures = self.figures.iter();
         figures.find(|figure| figure.identifier == identifier)
     }
 
-    /// The name, told apart from phases of the same name.
+    /// Returns the name, with a number behind phases of the same name.
     pub fn title(&self) -> String {
         match self.occurrence {
             0 => self.name.clone(),
@@ -118,7 +118,7 @@ impl PhaseFigures {
     }
 }
 
-/// The phases that any run went through, in the order of their first appearance.
+/// Returns the phases that any run went through, in the order of their first appearance.
 fn phase_names(contest: &Contest) -> Vec<(String, usize)> {
     distinct(contest.runs.iter().flat_map(|run| {
         run.phases.iter().enumerate().map(|(index, phase)| {
@@ -180,7 +180,8 @@ fn phase_figures(
     phase
 }
 
-/// Whether the median of the repeats completed less than nearly all that was asked for a second.
+/// Returns whether the median of the repeats completed less than nearly all requested operations a
+/// second.
 fn pace_not_kept(runs: &[(u32, &PhaseOutcome)]) -> bool {
     /// The last operation of a run may be late by a little.
     const NEARLY_ALL: f64 = 0.99;
@@ -190,7 +191,7 @@ fn pace_not_kept(runs: &[(u32, &PhaseOutcome)]) -> bool {
     spread(shares, Unit::Ratio).is_some_and(|share| share.median < NEARLY_ALL)
 }
 
-/// What each repeat of a contestant had to say of a phase.
+/// Returns the outcome of a phase in each repeat of a contestant.
 pub(super) fn outcomes_of<'a>(
     contest: &'a Contest,
     contestant: &str,
@@ -229,7 +230,7 @@ fn figure(
     .ranked(pace_not_kept)
 }
 
-/// Median, least and most; `None` of nothing.
+/// Returns median, least and most; `None` of nothing.
 pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Spread> {
     let values: Vec<f64> = values.collect();
     let median = median(values.iter().copied())?;
@@ -250,7 +251,7 @@ pub(crate) fn spread(values: impl Iterator<Item = f64>, unit: Unit) -> Option<Sp
     })
 }
 
-/// Of an even number, the mean of the middle two; `None` of nothing.
+/// Returns the median, of an even number the mean of the middle two; `None` of nothing.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -259,7 +260,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(*lower, *upper))
 }
 
-/// The repeat in the middle: of the middle two, the worse.
+/// Returns the repeat in the middle: of the middle two, the worse.
 fn median_repeat(quantity: &Quantity, runs: &[(u32, &PhaseOutcome)]) -> Option<u32> {
     let mut runs: Vec<(f64, u32)> = runs
         .iter()
@@ -272,7 +273,7 @@ fn median_repeat(quantity: &Quantity, runs: &[(u32, &PhaseOutcome)]) -> Option<u
     Some(runs.get(runs.len().checked_sub(1)? / 2)?.1)
 }
 
-/// The kind of operation of which there were most.
+/// Returns the most frequent kind of operation.
 fn dominant_kind<'a>(outcomes: impl Iterator<Item = &'a PhaseOutcome>) -> Option<OperationKind> {
     let counts = outcomes.flat_map(|outcome| &outcome.latencies);
     let most = counts.max_by_key(|(_, latency)| latency.count);

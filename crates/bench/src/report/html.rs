@@ -1,8 +1,7 @@
 //! One page of HTML with the contest inside.
 //!
-//! Names and settings come from whoever ran the contest, so they enter the page only as JSON, which
-//! the script shows as text. A policy lets nothing run but the page's own script, and lets that fetch
-//! nothing.
+//! The user chooses names and settings, so they enter the page only as JSON, which the script shows
+//! as text. A policy lets nothing run but the page's own script, and lets that fetch nothing.
 
 use serde::Serialize;
 
@@ -27,7 +26,7 @@ const SCRIPT: &str = concat!(
 );
 const LICENCE: &str = include_str!("page/uplot/LICENSE");
 
-/// What the script reads beside the contest itself.
+/// Input of the script beside the contest itself.
 #[derive(Serialize)]
 struct Derived {
     figures: Figures,
@@ -35,13 +34,14 @@ struct Derived {
     heading: String,
     place: String,
     machine: Vec<(String, String)>,
-    /// What each contestant was told, in the order of `figures`.
+    /// Settings of each contestant, in the order of `figures`.
     settings: Vec<Vec<(String, String)>>,
     /// Stores that failed, a sentence each.
     failures: Vec<String>,
 }
 
-/// The page. `nonce` must be new for every page: it tells the page's own script from any other.
+/// Returns the page. `nonce` must be new for every page: it tells the page's own script from any
+/// other.
 pub fn page(contest: &Contest, nonce: &str) -> Result<String> {
     let figures = figures(contest);
     let told = figures.contestants.iter();
@@ -72,8 +72,8 @@ pub fn page(contest: &Contest, nonce: &str) -> Result<String> {
     })
 }
 
-/// Replaces each `{{name}}` once: what is put in is not searched again, so that data cannot name a
-/// part.
+/// Replaces each `{{name}}` once. It does not search the inserted text again, so that data cannot
+/// name a part.
 fn fill<'a>(template: &str, part: impl Fn(&str) -> Result<&'a str>) -> Result<String> {
     let mut page = String::with_capacity(template.len() + SCRIPT.len());
     let mut rest = template;
@@ -87,8 +87,8 @@ fn fill<'a>(template: &str, part: impl Fn(&str) -> Result<&'a str>) -> Result<St
     Ok(page)
 }
 
-/// JSON that cannot end the element it is in. In JSON these characters occur only within strings,
-/// where an escape means the same.
+/// Returns JSON that cannot end the element it is in. In JSON these characters occur only within
+/// strings, where an escape means the same.
 fn embed(value: &impl Serialize) -> Result<String> {
     let json = serde_json::to_string(value)?;
     let mut safe = String::with_capacity(json.len());
@@ -105,7 +105,7 @@ fn embed(value: &impl Serialize) -> Result<String> {
     Ok(safe)
 }
 
-/// Text as the content of an element or of an attribute.
+/// Escapes text as the content of an element or of an attribute.
 pub(crate) fn escape(text: &str) -> String {
     line(text)
         .replace('&', "&amp;")
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// What lies between the element of this id and its end.
+    /// Returns the text between the element of this id and its end.
     fn embedded<'a>(page: &'a str, id: &str) -> &'a str {
         let (_, after) = page.split_once(&format!("id=\"{id}\">")).unwrap();
         after.split_once("</script>").unwrap().0

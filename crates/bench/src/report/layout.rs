@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use terrace_storage::Escaped;
 
-/// What terminals and mails hold.
+/// Columns of terminals and mails.
 pub(crate) const WIDTH: usize = 100;
-/// Between columns.
+/// Gap between columns.
 pub(crate) const GAP: &str = "  ";
 
 /// Returns text on one line, with escapes for all that a terminal or a page would not show as it is. All
@@ -16,8 +16,8 @@ pub(crate) fn line(text: &str) -> String {
     Escaped::message(text).to_string()
 }
 
-/// Names to the left, as wide as the longest, and their values. Writing to a `String` cannot fail, so
-/// results of `write!` are dropped.
+/// Writes names to the left, as wide as the longest, and their values. Writing to a `String` cannot
+/// fail, so results of `write!` are dropped.
 pub(crate) fn write_pairs(text: &mut String, title: &str, pairs: &[(String, String)]) {
     let _ = writeln!(text, "\n{}", line(title));
     let longest = pairs.iter().map(|(name, _)| line(name).chars().count());
@@ -27,7 +27,7 @@ pub(crate) fn write_pairs(text: &mut String, title: &str, pairs: &[(String, Stri
     }
 }
 
-/// Of each column, the width of its widest cell.
+/// Returns the width of the widest cell of each column.
 pub(crate) fn widths(grid: &[Vec<String>]) -> Vec<usize> {
     let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -40,7 +40,7 @@ pub(crate) fn widths(grid: &[Vec<String>]) -> Vec<usize> {
     (0..columns).map(width).collect()
 }
 
-/// The first column to the left, figures to the right; a rule under the header.
+/// Writes the first column to the left, figures to the right, and a rule under the header.
 pub(crate) fn write_grid(text: &mut String, grid: &[Vec<String>]) {
     let widths = widths(grid);
     for (number, row) in grid.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a contest found, for people and for programs: a table, JSON, and one HTML page.
+//! Findings of a contest, for people and for programs: a table, JSON, and one HTML page.
 
 pub mod figures;
 pub(crate) mod html;
@@ -14,7 +14,7 @@ pub(crate) mod table;
 use crate::Result;
 use crate::outcome::Contest;
 
-/// The page: one file that needs nothing else and asks nobody for anything.
+/// Returns the page: one file that needs nothing else and makes no requests.
 ///
 /// # Errors
 /// Numbers that JSON does not have.
@@ -27,7 +27,7 @@ pub fn table(contest: &Contest) -> String {
     table::table(contest)
 }
 
-/// Where the time went, in the repeat in the middle of each store that watches itself.
+/// Shows where the time went, in the repeat in the middle of each store that watches itself.
 pub fn profiles(contest: &Contest) -> String {
     let figures = figures::figures(contest);
     let mut text = table::failures(&contest.failures);

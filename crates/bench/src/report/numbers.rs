@@ -2,21 +2,21 @@
 
 use super::quantities::Unit;
 
-/// A value in its unit.
+/// Writes a value in its unit.
 pub fn text(unit: Unit, value: f64) -> String {
     let (scaled, suffix) = scale(unit, value, value);
     digits(scaled) + suffix
 }
 
-/// Two values in the unit of the greater: `401..420k`.
+/// Writes two values in the unit of the greater: `401..420k`.
 pub fn range(unit: Unit, least: f64, most: f64) -> String {
     let (low, suffix) = scale(unit, least, most);
     let (high, _) = scale(unit, most, most);
     format!("{}..{}{suffix}", digits(low), digits(high))
 }
 
-/// What to divide a row of values by so that the least of them reads well, and the row's name with
-/// the unit that this makes: `insert p50, us`.
+/// Returns the divisor of a row of values by which the least of them reads well, and the row's name
+/// with the resulting unit: `insert p50, us`.
 pub fn row(unit: Unit, label: &str, least: f64) -> (f64, String) {
     let (scaled, suffix) = scale(unit, least, least);
     let divisor = if scaled > 0.0 { least / scaled } else { 1.0 };
@@ -28,7 +28,7 @@ pub fn row(unit: Unit, label: &str, least: f64) -> (f64, String) {
     (divisor, label)
 }
 
-/// `value` as `by` would be written.
+/// Scales `value` as `by` would be.
 fn scale(unit: Unit, value: f64, by: f64) -> (f64, &'static str) {
     let steps: &[(f64, &'static str)] = match unit {
         Unit::PerSecond => &[(1e9, "G"), (1e6, "M"), (1e3, "k")],
@@ -50,7 +50,7 @@ fn scale(unit: Unit, value: f64, by: f64) -> (f64, &'static str) {
     }
 }
 
-/// Three digits that count; more only before the point.
+/// Writes three digits that count; more only before the point.
 pub fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
@@ -62,7 +62,7 @@ pub fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A whole number with its thousands apart: `1 000 000`.
+/// Writes a whole number with its thousands apart: `1 000 000`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();

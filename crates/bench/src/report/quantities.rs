@@ -1,4 +1,4 @@
-//! What is read off one phase of one run: each quantity with its unit and which way is better.
+//! Quantities of one phase of one run: each with its unit and its better direction.
 
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// The value; `None` where it cannot be had or is no number.
+    /// Returns the value; `None` where it cannot be had or is no number.
     pub fn of(self, phase: &PhaseOutcome) -> Option<f64> {
         let value = match self {
             Reader::Phase(read) => read(phase),
@@ -72,7 +72,8 @@ impl Reader {
     }
 }
 
-/// All quantities of a phase in which these kinds of operations were run, in the order of reports.
+/// Returns all quantities of a phase in which these kinds of operations were run, in the order of
+/// reports.
 pub fn quantities(kinds: &[OperationKind]) -> Vec<Quantity> {
     let mut all = throughput();
     all.extend(kinds.iter().flat_map(|kind| latency(*kind)));
@@ -213,8 +214,9 @@ fn cost() -> Vec<Quantity> {
     ]
 }
 
-/// What reached the device's queue: pages that were dropped before they were written do not count.
-/// More can be cancelled in a phase than was dirtied in it, where the rest dates from before.
+/// Returns the bytes that reached the device's queue: pages that were dropped before they were
+/// written do not count. More can be cancelled in a phase than was dirtied in it, where the rest
+/// dates from before.
 fn written(phase: &PhaseOutcome) -> f64 {
     let usage = &phase.usage;
     usage
@@ -222,12 +224,13 @@ fn written(phase: &PhaseOutcome) -> f64 {
         .saturating_sub(usage.cancelled_write_bytes) as f64
 }
 
-/// A quotient; `None` where nothing is there to divide by: an unknown or empty count is no figure.
+/// Returns a quotient; `None` where nothing is there to divide by: an unknown or empty count is no
+/// figure.
 fn ratio(dividend: f64, divisor: f64) -> Option<f64> {
     (divisor > 0.0).then(|| dividend / divisor)
 }
 
-/// A process takes some memory: 0 says that nobody looked.
+/// Returns the bytes of memory, if known. A process takes some memory: 0 means not measured.
 fn known(bytes: u64) -> Option<f64> {
     (bytes > 0).then_some(bytes as f64)
 }

@@ -1,5 +1,6 @@
-//! A made-up contest for tests of the reports: three contestants, two phases in two regimes of memory,
-//! three repeats, a store that failed, and names that try to be more than text. Its numbers are nobody's.
+//! A made-up contest for tests of the reports: three contestants, two phases in two regimes of
+//! memory, three repeats, a store that failed, and names that try to be more than text. No machine
+//! gave its numbers.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ const CHARACTERS: [Character; 3] = [
     },
 ];
 
-/// The contest; the same each time.
+/// Makes the contest; the same each time.
 pub fn contest() -> Contest {
     let runs = (0..3).flat_map(|repeat| {
         let both = move |character| {
@@ -121,7 +122,7 @@ const REGIMES: [Regime; 2] = [
     },
 ];
 
-/// Of the first contestant, whose last repeat has a merge less.
+/// Adds a time profile to a phase of the first contestant, whose last repeat has a merge less.
 fn watched(character: &Character, repeat: u32, phase: PhaseOutcome) -> PhaseOutcome {
     let watches_itself = character.name == "terrace";
     PhaseOutcome {
@@ -205,7 +206,7 @@ fn mixed(character: &Character, repeat: u32, regime: &Regime) -> PhaseOutcome {
     phase
 }
 
-/// What both phases have alike.
+/// Makes a phase, with the parts that both phases have in common.
 fn phase(
     name: &str,
     character: &Character,
@@ -254,7 +255,7 @@ fn marks(character: &Character, seconds: f64) -> Vec<Mark> {
     marks
 }
 
-/// A path with stages, one that was not taken, and one that was taken where it `merges`.
+/// Makes a path with stages, one that was not taken, and one that was taken where it `merges`.
 fn time_profile(phase: &PhaseOutcome, merges: bool) -> TimeProfile {
     let seconds = phase.acknowledged_s;
     let path = |name: &str, one_in: u64, operations: u64, stages: &[(&str, f64)]| {
@@ -280,7 +281,7 @@ fn time_profile(phase: &PhaseOutcome, merges: bool) -> TimeProfile {
     serde_json::from_value(profile).expect("a profile")
 }
 
-/// A distribution with a long tail, from its median and its greatest value.
+/// Makes a distribution with a long tail, from its median and its greatest value.
 fn latency(count: u64, median_us: f64, max_us: f64) -> Latency {
     // A fraction of 1 - 10^-n lies at median * growth^n; the greatest is where one is left.
     let nines = (count as f64).log10();
@@ -302,8 +303,8 @@ fn latency(count: u64, median_us: f64, max_us: f64) -> Latency {
     }
 }
 
-/// 120 samples whose speed wanders, and falls where the phase stalls. `growing` is the part of the
-/// final space that the phase adds.
+/// Makes 120 samples whose speed wanders, and falls where the phase stalls. `growing` is the part
+/// of the final space that the phase adds.
 fn timeline(phase: &PhaseOutcome, growing: f64) -> Vec<Sample> {
     let samples = 120;
     let speed = |index: u32| {

@@ -1,8 +1,8 @@
-//! What a store was told, in every regime of its runs.
+//! Settings of a store, in every regime of its runs.
 
 use crate::outcome::{Contest, RunOutcome};
 
-/// Name and value of everything that a store was told, its durability first. A setting that differs
+/// Returns name and value of each setting of a store, its durability first. A setting that differs
 /// between regimes has a row for each, with the regime behind its name.
 pub fn settings(contest: &Contest, store: &str) -> Vec<(String, String)> {
     let regimes = regimes(contest, store);
@@ -29,7 +29,7 @@ pub fn settings(contest: &Contest, store: &str) -> Vec<(String, String)> {
     rows
 }
 
-/// The first run of a store under each label.
+/// Returns the first run of a store under each label.
 fn regimes<'a>(contest: &'a Contest, store: &str) -> Vec<&'a RunOutcome> {
     let mut regimes: Vec<&RunOutcome> = Vec::new();
     for run in contest.runs.iter().filter(|run| run.store == store) {

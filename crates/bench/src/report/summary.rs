@@ -1,4 +1,4 @@
-//! Who leads a phase, in a sentence that does not say more than the figures do.
+//! The leader of a phase, in a sentence that does not say more than the figures do.
 
 use super::figures::ranking::{best, of_those_in_pace};
 use super::figures::{PhaseFigures, Spread};
@@ -9,9 +9,9 @@ use crate::operation::OperationKind;
 /// Below this factor two stores are called equal: runs on one machine differ by as much.
 const NOTEWORTHY: f64 = 1.02;
 
-/// The figure that decides: in a closed loop throughput; in an open loop all are given the same work,
-/// and the tail of the most frequent operation tells them apart: one in a thousand, for one in a hundred
-/// seldom meets what a store does in the background.
+/// Returns the stable name of the figure that decides. In a closed loop it is throughput. In an
+/// open loop all have the same work, and it is the tail of the most frequent operation. It is the
+/// slowest in a thousand, for the slowest in a hundred seldom meets a store's background work.
 pub fn decisive(rate: Option<f64>, dominant: Option<OperationKind>) -> String {
     match (rate, dominant) {
         (Some(_), Some(kind)) => format!("{}.p99.9", kind.name()),
@@ -19,7 +19,7 @@ pub fn decisive(rate: Option<f64>, dominant: Option<OperationKind>) -> String {
     }
 }
 
-/// The phase's summary.
+/// Returns the phase's summary.
 pub fn sentence(phase: &PhaseFigures, contestants: &[String]) -> String {
     let late: Vec<&str> = contestants
         .iter()
@@ -46,7 +46,7 @@ pub fn sentence(phase: &PhaseFigures, contestants: &[String]) -> String {
     sentence
 }
 
-/// `terrace leads with 412k operations/s, 1.34 times rocksdb.`
+/// Returns `terrace leads with 412k operations/s, 1.34 times rocksdb.`
 fn lead(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
     let figure = phase.figure(&phase.decisive)?;
     let what = match figure.unit {
@@ -86,7 +86,7 @@ fn lead(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
     ))
 }
 
-/// A further sentence where background work that is left over changes who leads.
+/// Returns a further sentence where background work that is left over changes the lead.
 fn settled(phase: &PhaseFigures, contestants: &[String]) -> Option<String> {
     let figure = phase.figure("settled")?;
     if figure.best == phase.figure("acknowledged")?.best {
@@ -108,7 +108,7 @@ fn at<'a>(
     Some((contestants.get(index)?, spread))
 }
 
-/// The best but the leader.
+/// Returns the best but the leader.
 fn second<'a>(
     cells: &'a [Option<Spread>],
     better: Better,

@@ -9,10 +9,10 @@ use super::numbers;
 use super::settings::settings;
 use crate::outcome::{Contest, Failure, Machine};
 
-/// What stands for a figure that cannot be had.
+/// Stands for a figure that is not available.
 const NONE: &str = "-";
 
-/// The whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
+/// Returns the whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
 pub fn table(contest: &Contest) -> String {
     let figures = figures(contest);
     let mut text = format!("{}\n{}", line(&contest.title), failures(&contest.failures));
@@ -49,7 +49,7 @@ nothing is left to flush, merge or write back. Amplifications are for one byte o
 files in it, and the page cache not. Gaps and tails have what a host stole in them. 1 MB = 10^6 B.
 ";
 
-/// What is said of a contestant that completed less than was asked for.
+/// Stands for the pace of a contestant that completed less than the requested rate.
 const PACE_NOT_KEPT: &str = "pace not kept";
 
 fn write_phase(text: &mut String, figures: &Figures, phase: &PhaseFigures) {
@@ -63,7 +63,7 @@ fn write_phase(text: &mut String, figures: &Figures, phase: &PhaseFigures) {
     );
 }
 
-/// A row for each figure and a column for each contestant.
+/// Writes a row for each figure and a column for each contestant.
 pub(crate) fn write_figures(text: &mut String, contestants: &[String], figures: &[Figure]) {
     write_rows(text, contestants, figures.iter().map(row));
 }
@@ -76,7 +76,7 @@ fn write_rows(text: &mut String, contestants: &[String], rows: impl Iterator<Ite
     }
 }
 
-/// Operations, clients and pace of a phase.
+/// Describes operations, clients and pace of a phase.
 fn about(phase: &PhaseFigures) -> String {
     let clients = match phase.clients {
         1 => "1 client".into(),
@@ -102,7 +102,7 @@ fn header(contestants: &[String]) -> Vec<String> {
     header
 }
 
-/// Of an open loop: who did what was asked for.
+/// Returns, for an open loop, which contestants kept the pace.
 fn paces(phase: &PhaseFigures) -> Option<Vec<String>> {
     phase.rate?;
     let mut row = vec!["pace".to_string()];
@@ -150,8 +150,8 @@ fn cell(spread: Option<&Spread>, divisor: f64, best: bool) -> String {
     }
 }
 
-/// The same rows with as many columns as fit, again and again until all have been shown. The first
-/// column, what a row is about, comes in every block.
+/// Returns the same rows with as many columns as fit, again and again until all have been shown.
+/// The first column names the rows and comes in every block.
 fn blocks(grid: &[Vec<String>]) -> Vec<Vec<Vec<String>>> {
     let widths = widths(grid);
     let (label, others) = widths.split_first().unwrap_or((&0, &[]));
@@ -190,7 +190,7 @@ pub(crate) fn write_conditions(
     write_pairs(text, "Machine", &machine(of));
 }
 
-/// The machine in words.
+/// Returns the machine in words.
 pub fn machine(machine: &Machine) -> Vec<(String, String)> {
     let mut pairs = vec![
         ("day".into(), machine.day.clone()),
@@ -233,7 +233,7 @@ pub fn machine_line(machine: &Machine) -> String {
     parts.join(", ") + &day
 }
 
-/// What a store was told, its durability first.
+/// Writes a store's settings, its durability first.
 pub(crate) fn write_settings(text: &mut String, store: &str, told: &[(String, String)]) {
     write_pairs(text, &format!("Settings of {store}"), told);
 }

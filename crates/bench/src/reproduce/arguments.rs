@@ -1,4 +1,4 @@
-//! What can be typed behind `terrace reproduce` and `peers reproduce`.
+//! Arguments of `terrace reproduce` and `peers reproduce`.
 
 use std::path::PathBuf;
 

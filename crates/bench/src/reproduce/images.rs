@@ -8,7 +8,7 @@ use super::report::Section;
 use crate::Result;
 use crate::output::cannot_write;
 
-/// Whether images can be put there: asked before hours of work, not after.
+/// Checks that images can be put there: before hours of work, not after.
 pub fn check(directory: &Path) -> Result<()> {
     let path = directory.join(".try");
     let tried = fs::create_dir_all(directory).and_then(|()| fs::write(&path, []));
@@ -17,7 +17,7 @@ pub fn check(directory: &Path) -> Result<()> {
         .map_err(|error| cannot_write(directory, &error))
 }
 
-/// Each plot that has points, named after its title.
+/// Writes each plot that has points, named after its title.
 pub fn write(directory: &Path, sections: &[Section]) -> Result<()> {
     for drawn in sections.iter().flat_map(|section| &section.plots) {
         let Some(image) = plot::image(drawn) else {

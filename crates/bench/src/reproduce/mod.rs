@@ -1,11 +1,11 @@
-//! Published experiments held again, with the published numbers beside ours and a verdict on each
+//! Re-runs of published experiments, with the published numbers beside ours and a verdict on each
 //! claim.
 //!
 //! - [`wbl`]: write-behind logging, figure by figure
 //! - [`plexdb`]: deduplication compaction: what policies write, and the space that they take
 //! - [`kvbdev`]: a key-value store on the storage node, beside an LSM tree on the host
 //! - [`region_model`]: persistent memory that is not there
-//! - [`report`]: what a reproduction found; `text`, [`page`] and `images` show it
+//! - [`report`]: the findings of a reproduction; `text`, [`page`] and `images` show it
 
 pub mod arguments;
 mod images;
@@ -31,8 +31,8 @@ use crate::output::Output;
 use arguments::Reproduce;
 use report::Reproduction;
 
-/// Does what was typed: holds the experiment and shows what it gave. The program's
-/// `child_arguments` must lead back to this function with [`Reproduce::RunOne`].
+/// Runs the command: re-runs the experiment and shows its outcome. The program's `child_arguments`
+/// must lead back to this function with [`Reproduce::RunOne`].
 ///
 /// # Errors
 /// Arguments that make no sense, a store that fails, and output that cannot be written.
@@ -68,7 +68,7 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
     }
 }
 
-/// The program's stores, and those that only reproductions know.
+/// Returns the program with its stores and those that only reproductions know.
 fn extended(program: &Program) -> Program {
     let mut program = program.clone();
     program.contestants.extend(wbl::CONTESTANTS);

@@ -10,7 +10,7 @@ use crate::report::table::{machine, machine_line};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page. Writing to a `String` cannot fail, so results of `write!` are dropped.
+/// Returns the page. Writing to a `String` cannot fail, so results of `write!` are dropped.
 pub fn page<Figures>(report: &Reproduction<Figures>) -> String {
     let heading = format!("Terrace reproduces: {}", report.paper);
     let place = machine_line(&report.machine);

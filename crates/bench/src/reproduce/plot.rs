@@ -1,6 +1,6 @@
-//! One quantity against another, drawn as SVG, within a page or as an image of its own: points with their
-//! names, and lines that join those of a curve. Axes are logarithmic, for a store may take ten times as much as
-//! another; only the upward one can be linear, for parts of a whole.
+//! One quantity against another, drawn as SVG, within a page or as an image of its own. It shows
+//! points with their names, and lines that join those of a curve. Axes are logarithmic, for a store
+//! may take ten times as much as another; only the upward one can be linear, for parts of a whole.
 
 mod labels;
 mod scale;
@@ -13,7 +13,7 @@ use super::report::{Plot, Point, Whose};
 use crate::report::html::escape;
 use crate::report::numbers::digits;
 
-/// Of a drawing.
+/// Size of a drawing.
 #[derive(Clone, Copy)]
 struct Size {
     width: f64,
@@ -34,7 +34,7 @@ const NARROW: Size = Size {
     height: 360.0,
     has_axis_names: false,
 };
-/// What names and numbers of the axes take.
+/// Room for names and numbers of the axes.
 const LEFT: f64 = 56.0;
 const BELOW: f64 = 44.0;
 const MARGIN: f64 = 14.0;
@@ -42,7 +42,7 @@ const RADIUS: f64 = 4.5;
 /// Classes of style sheets.
 const CURVE_COLOURS: usize = 4;
 
-/// What an image needs that stands on no page of ours.
+/// Style that an image needs because it stands on no page of ours.
 const IMAGE_STYLE: &str = include_str!("plot/image.css");
 
 /// Draws it into a page, once for each width of screens, unless it has no points. Writing to a `String`
@@ -70,7 +70,7 @@ pub fn write(page: &mut String, plot: &Plot) {
     );
 }
 
-/// The image of a plot that has points, a whole SVG file.
+/// Returns the image of a plot that has points, a whole SVG file.
 pub fn image(plot: &Plot) -> Option<String> {
     let drawing = drawing(plot, BROAD)?;
     let Size { width, height, .. } = BROAD;

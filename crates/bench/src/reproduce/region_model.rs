@@ -1,12 +1,12 @@
 //! Persistent memory that is not there, as a model: a latency and two bandwidths.
 //!
-//! A [`ModelledDevice`] passes everything to the device under it (a mapped file in DRAM or in the page
-//! cache, best on a tmpfs) and then waits as long as the modelled memory would have taken. What it
-//! does not model: reads of arenas, which readers do in place and without the device, so that gets and
-//! flushes run at DRAM's speed; caches in the memory itself; writes smaller than its unit. Only the
-//! figure of bandwidth asks for the delay of reads.
+//! A [`ModelledDevice`] passes everything to the device under it (a mapped file in DRAM or in the
+//! page cache, best on a tmpfs) and then waits as long as the modelled memory would have taken. It
+//! does not model: reads of arenas, which readers do in place and without the device, so that gets
+//! and flushes run at DRAM's speed; caches in the memory itself; writes smaller than its unit. Only
+//! the figure of bandwidth asks for the delay of reads.
 //!
-//! Whatever was obtained under a model must be labelled so.
+//! Every result under a model must be labelled so.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ use terrace_region::{
     SlotReader,
 };
 
-/// What the memory is like.
+/// Properties of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionModel {
-    /// Of each write that is to survive, and of each read, ns.
+    /// Latency of each write that is to survive, and of each read, ns.
     pub latency_ns: u64,
-    /// Of all writers together, GB/s.
+    /// Bandwidth of all writers together, GB/s.
     pub write_gbps: f64,
-    /// Of all readers together, GB/s.
+    /// Bandwidth of all readers together, GB/s.
     pub read_gbps: f64,
 }
 
@@ -95,7 +95,7 @@ pub struct Bus {
 const PS_PER_NS: u64 = 1000;
 
 impl Bus {
-    /// Idle so far.
+    /// Makes an idle bus.
     pub fn new(model: RegionModel) -> Arc<Self> {
         Arc::new(Bus {
             model,
@@ -105,12 +105,12 @@ impl Bus {
         })
     }
 
-    /// Returns when a write of so many bytes would have survived.
+    /// Waits until a write of this size would have survived.
     pub fn write(&self, bytes: usize) {
         self.transfer(&self.writes_end, bytes, self.model.write_gbps);
     }
 
-    /// Returns when so many bytes would have been read.
+    /// Waits until a read of this size would have ended.
     pub fn read(&self, bytes: usize) {
         self.transfer(&self.reads_end, bytes, self.model.read_gbps);
     }
@@ -138,7 +138,7 @@ impl Bus {
     }
 }
 
-/// A device that takes as long as the model says, on top of what the one below takes.
+/// A device that takes as long as the model says, beside the time of the one below.
 #[derive(Debug)]
 pub struct ModelledDevice {
     inner: Box<dyn Device>,
@@ -146,7 +146,7 @@ pub struct ModelledDevice {
 }
 
 impl ModelledDevice {
-    /// `inner`, slower.
+    /// Makes `inner` slower.
     pub fn new(inner: Box<dyn Device>, bus: Arc<Bus>) -> Self {
         ModelledDevice { inner, bus }
     }

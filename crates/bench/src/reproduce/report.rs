@@ -1,4 +1,4 @@
-//! What a reproduction found, in a form that text, JSON and HTML are made of.
+//! Findings of a reproduction, from which text, JSON and HTML are made.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +16,16 @@ pub fn because(repeats: usize, exceeds_spread: bool, conditions: &str) -> String
     }
 }
 
-/// All of it.
+/// A whole reproduction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reproduction<Figures> {
-    /// What was run, as it would be typed.
+    /// The command, as you would type it.
     pub command: String,
     /// The publication, in words.
     pub paper: String,
     /// The model that stood in for memory that is not there; figures that it touched say so.
     pub model: Option<String>,
-    /// Name and value of what was the same for all.
+    /// Name and value of each condition that was the same for all.
     pub conditions: Vec<(String, String)>,
     /// The machine.
     pub machine: Machine,
@@ -33,7 +33,7 @@ pub struct Reproduction<Figures> {
     pub figures: Figures,
     /// The figures, for people.
     pub sections: Vec<Section>,
-    /// What the publication claims, and what is left of it here.
+    /// Claims of the publication, each with its verdict here.
     pub claims: Vec<Claim>,
 }
 
@@ -42,11 +42,11 @@ pub struct Reproduction<Figures> {
 pub struct Section {
     /// Its name, as in `Figure 4.4`.
     pub figure: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// Whether a model of memory had a part in its numbers.
     pub modelled: bool,
-    /// What a reader must know to take the numbers for what they are.
+    /// Notes that a reader needs in order to judge the numbers.
     pub notes: Vec<String>,
     /// Numbers.
     pub tables: Vec<Table>,
@@ -58,7 +58,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// The head of a section: its name, and whether its numbers are modelled.
+    /// Returns the head of a section: its name, and whether its numbers are modelled.
     pub fn heading(&self) -> String {
         let label = if self.modelled { " [modelled]" } else { "" };
         format!("{}: {}{label}", self.figure, self.title)
@@ -68,7 +68,7 @@ impl Section {
 /// Rows under a header; the first column names them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Table {
-    /// What it holds.
+    /// Its title.
     pub title: String,
     /// Names of the columns.
     pub header: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty one.
+    /// Makes a table without rows.
     pub fn new(title: &str, header: &[&str]) -> Self {
         Table {
             title: title.into(),
@@ -90,22 +90,22 @@ impl Table {
 /// Bars of one unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chart {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// Of all values.
+    /// The unit of all values.
     pub unit: String,
-    /// In order.
+    /// Bars in order.
     pub bars: Vec<Bar>,
 }
 
 /// One value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bar {
-    /// What it is of.
+    /// Its label.
     pub label: String,
-    /// Whose it is.
+    /// Its source.
     pub whose: Whose,
-    /// In the chart's unit; may be negative.
+    /// The value in the chart's unit; may be negative.
     pub value: f64,
 }
 
@@ -113,7 +113,7 @@ pub struct Bar {
 /// it is said otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plot {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The quantity from left to right.
     pub across: String,
@@ -122,7 +122,7 @@ pub struct Plot {
     /// Whether the axis from bottom to top is linear and begins at zero.
     #[serde(default)]
     pub is_linear_up: bool,
-    /// In order.
+    /// Points in order.
     pub points: Vec<Point>,
 }
 
@@ -131,17 +131,17 @@ pub struct Plot {
 pub struct Point {
     /// Its label. A point without a label only bends its curve.
     pub label: String,
-    /// Whose it is.
+    /// Its source.
     pub whose: Whose,
-    /// From left to right.
+    /// Place from left to right.
     pub across: f64,
-    /// From bottom to top.
+    /// Place from bottom to top.
     pub up: f64,
     /// Points of one name are joined by a line, in their order.
     pub curve: Option<String>,
 }
 
-/// Who measured a value.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
@@ -154,19 +154,19 @@ pub enum Whose {
 /// One claim of a publication.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
     /// The publication's number.
     pub paper: String,
     /// Ours.
     pub ours: String,
-    /// What is left of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why no more can be said, or under which conditions it was found.
+    /// The reason why no more can be said, or the conditions of the measurement.
     pub because: String,
 }
 
-/// What is left of a claim.
+/// A verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -174,12 +174,12 @@ pub enum Verdict {
     Holds,
     /// They say something else.
     DoesNotHold,
-    /// They do not tell, or what would tell is not there.
+    /// They decide nothing, or the means to decide is missing.
     CannotBeTold,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Holds => "holds here",

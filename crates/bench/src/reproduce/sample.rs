@@ -5,7 +5,7 @@ use crate::reproduce::report::{
     Bar, Chart, Claim, Plot, Point, Reproduction, Section, Table, Verdict, Whose,
 };
 
-/// The report; the same each time.
+/// Makes the report; the same each time.
 pub fn reproduction() -> Reproduction<u32> {
     let bar = |label: &str, whose, value| Bar {
         label: label.into(),

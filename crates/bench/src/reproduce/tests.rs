@@ -70,7 +70,7 @@ fn the_page_is_text_and_bars_and_fetches_nothing() {
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("url("));
     assert!(page.contains("<span class=\"modelled\">modelled</span>"));
     assert!(page.contains("prefers-color-scheme: dark"));
-    // Zero lies a third from the left; what is below it ends there.
+    // Zero lies a third from the left; bars below zero end there.
     assert!(
         page.contains("bar paper\" style=\"margin-left:33.33%;width:66.67%\""),
         "{page}"

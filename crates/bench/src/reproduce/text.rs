@@ -6,7 +6,7 @@ use super::report::{Reproduction, Section};
 use crate::report::layout::{WIDTH, line, write_grid, write_pairs};
 use crate::report::table::machine;
 
-/// The whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
+/// Returns the whole report. Writing to a `String` cannot fail, so results of `write!` are dropped.
 pub fn text<Figures>(report: &Reproduction<Figures>) -> String {
     let mut text = format!("{}\n", line(&report.paper));
     if let Some(model) = &report.model {

@@ -1,4 +1,4 @@
-//! One client thread: makes operations of its stream, asks the store, checks what it answers.
+//! One client thread: makes operations of its stream, asks the store, checks its answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::run::start::Start;
 use crate::store::{Direction, Store};
 use crate::values::Values;
 
-/// What the clients of a phase share. Each client counts its operations in a word of its own.
+/// State that the clients of a phase share. Each client counts its operations in a word of its own.
 pub struct Shared<'a> {
     pub store: &'a dyn Store,
     pub keys: KeyForm,
@@ -29,7 +29,7 @@ pub struct Shared<'a> {
 #[repr(align(128))]
 pub struct Count(pub AtomicU64);
 
-/// What a client found.
+/// Findings of a client.
 pub struct ClientOutcome {
     pub latencies: Latencies,
     pub completions: Completions,
@@ -38,13 +38,13 @@ pub struct ClientOutcome {
     pub end_ns: u64,
     /// Processor time of its waiting.
     pub spun: Duration,
-    /// The stream, with what is left in it.
+    /// The stream, with its operations that are left.
     pub stream: Box<dyn Stream>,
     /// Whether it only kept the others company.
     pub beside: bool,
 }
 
-/// What was read and written.
+/// Counts of reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub operations: u64,
@@ -85,12 +85,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Goes through the stream to its end, through so many operations, or until the others stop.
+    /// Goes through the stream to its end, through `most` operations, or until the others stop.
     pub fn run(mut self, most: u64) -> Result<ClientOutcome> {
         let beside = self.stream.part() != Part::Measured;
         let latencies = Latencies::new();
         let mut completions = Completions::default();
-        // Whatever fails, the others must not wait for this thread in vain.
+        // Even after an error, the others must not wait for this thread in vain.
         let start = self.shared.start.wait();
         let mut latencies = latencies?;
         let mut last_ns = nanoseconds_since(start);
@@ -170,7 +170,7 @@ impl<'a> Client<'a> {
         self.put()
     }
 
-    /// One field of the value that was just read.
+    /// Writes one field of the value that was just read.
     fn write_field(&mut self, record: u64, field: u32, version: u32) -> Result<()> {
         self.shared
             .values

@@ -1,4 +1,4 @@
-//! What all clients of a phase did together.
+//! Sums over all clients of a phase.
 
 use std::time::Duration;
 

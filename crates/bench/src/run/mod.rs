@@ -23,32 +23,33 @@ use crate::workload::{Dataset, Phase};
 pub use phase::Progress;
 pub use timeline::INTERVAL_MS;
 
-/// What every contestant goes through.
+/// The work of every contestant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// What the records are like.
+    /// The form of the records.
     pub dataset: Dataset,
     /// The phases, in order, the first in an empty store.
     pub phases: Vec<Phase>,
     /// Operations a second of all clients together, by the name of the phase; the others run in a
     /// closed loop.
     pub rates: BTreeMap<String, f64>,
-    /// Of its operations each phase that does not begin empty does so many more beforehand, which are
-    /// not measured: caches are as they are after a while, and not as a load left them.
+    /// Share of its operations that each phase that does not begin empty does beforehand,
+    /// unmeasured: caches are as they are after a while, and not as a load left them.
     pub warm_up: f64,
-    /// Between two samples of a phase, ms; longer in a phase that has many.
+    /// Time between two samples of a phase, ms; longer in a phase that has many.
     pub sample_interval_ms: u64,
-    /// From which all streams are made.
+    /// Seed from which all streams are made.
     pub seed: u64,
-    /// What all stores are told.
+    /// Settings of all stores.
     pub settings: Settings,
-    /// Behind the name of each phase, so that the same plan under other conditions stands beside it.
+    /// Words behind the name of each phase, so that the same plan under other conditions stands
+    /// beside it.
     pub label: String,
 }
 
 impl Plan {
-    /// The plan cut where it begins anew with an empty store. All streams stay what they are: they
-    /// depend on the phase and the seed, not on what was run before.
+    /// Cuts the plan where it begins again with an empty store. All streams stay the same: they
+    /// depend on the phase and the seed, not on earlier phases.
     pub fn parts(&self) -> Vec<Plan> {
         let mut parts: Vec<Plan> = Vec::new();
         for phase in &self.phases {
@@ -67,8 +68,8 @@ impl Plan {
 /// Opens a store in `directory` for each part of the plan and goes through it.
 ///
 /// # Errors
-/// Whatever the store answers with an error or not as the workload knows it must: there are no
-/// figures of a store that is wrong.
+/// Any error of the store, and any answer that contradicts the workload: there are no figures of a
+/// store that is wrong.
 pub fn run(
     contestant: &Contestant,
     plan: &Plan,

@@ -1,8 +1,8 @@
 //! When a client begins its operations: each after the last, or at a rate.
 //!
-//! In a closed loop a store that stands still is asked nothing meanwhile, so that its standstill is
+//! In a closed loop a store that stands still gets no requests meanwhile, so that its standstill is
 //! one slow operation among thousands of quick ones. In an open loop operations are due at fixed
-//! times, and a latency counts from then: whatever queued behind the slow one shows.
+//! times, and a latency counts from then: operations queued behind the slow one show their wait.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const OVERSLEEP: Duration = Duration::from_micros(80);
 /// The pace of one client.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// Between two of its operations, ns; `None` in a closed loop.
+    /// Time between two of its operations, ns; `None` in a closed loop.
     interval_ns: Option<f64>,
     /// When its next operation is due, ns since the start.
     due_ns: f64,
@@ -24,7 +24,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Client `index` of `clients`, which share `rate` operations a second and take turns.
+    /// Makes the pace of client `index` of `clients`, which share `rate` operations a second and
+    /// take turns.
     pub fn new(rate: Option<f64>, index: usize, clients: usize) -> Self {
         let interval_ns = rate.map(|rate| 1e9 * clients as f64 / rate);
         let first = interval_ns.unwrap_or(0.0) * index as f64 / clients as f64;
@@ -63,13 +64,13 @@ impl Pace {
         self.spun += thread_time().saturating_sub(before);
     }
 
-    /// Processor time that waiting has taken.
+    /// Returns the processor time that waiting has taken.
     pub fn spun(&self) -> Duration {
         self.spun
     }
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 fn thread_time() -> Duration {
     // This clock never stands before zero.
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
@@ -98,8 +99,8 @@ mod tests {
         });
     }
 
-    /// Who comes late does not wait: beside busy threads it takes many tries to have the processor for a
-    /// while.
+    /// A late client does not wait: beside busy threads it takes many tries to have the processor
+    /// for a while.
     #[test]
     fn a_wait_counts_whole() {
         let waits = || {

@@ -1,9 +1,9 @@
 //! One phase: its clients run side by side, watched, until the last operation is acknowledged and the
 //! store has settled.
 //!
-//! What a phase costs is counted from a settled store to a settled store, and what is left in the page
-//! cache is written back at both ends: else a store that puts work off would leave it to the next phase,
-//! or to nobody.
+//! The cost of a phase is counted from a settled store to a settled store, and the page cache is
+//! written back at both ends. Else a store that puts work off would leave it to the next phase, or
+//! to no phase.
 
 use std::fs::File;
 use std::path::Path;
@@ -37,11 +37,11 @@ pub struct Progress {
     pub phase: String,
     /// Operations that are done.
     pub operations: u64,
-    /// Of so many.
+    /// All operations.
     pub of: u64,
 }
 
-/// What all phases of a run share.
+/// State that all phases of a run share.
 pub struct Context<'a> {
     pub store: &'a dyn Store,
     pub plan: &'a Plan,
@@ -50,7 +50,8 @@ pub struct Context<'a> {
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// Runs a phase; `live_bytes` is what the store holds, before and then after it, where that is known.
+/// Runs a phase; `live_bytes` is the data in the store, before and then after it, where that is
+/// known.
 pub fn run(
     context: &Context<'_>,
     phase: &Phase,
@@ -113,8 +114,8 @@ pub fn run(
     })
 }
 
-/// The kernel tells user from system time by what its ticks met, so that of short sleeps and spins either
-/// may hold the other's.
+/// Subtracts the processor time of waiting. The kernel tells user from system time by samples at
+/// its ticks, so that of short sleeps and spins either may hold the other's.
 fn without_waiting(mut usage: Usage, spun: Duration) -> Usage {
     let spun_s = spun.as_secs_f64();
     let of_system_s = (spun_s - usage.user_s).max(0.0);
@@ -125,7 +126,7 @@ fn without_waiting(mut usage: Usage, spun: Duration) -> Usage {
 
 /// A phase whose store is warm.
 struct Warm {
-    /// What is left to be done.
+    /// Streams with the operations that are left.
     streams: Vec<Box<dyn Stream>>,
     /// Bytes of keys and values that were inserted on the way.
     inserted_bytes: u64,
@@ -162,13 +163,13 @@ fn warmed_up(context: &Context<'_>, phase: &Phase, rate: Option<f64>) -> Result<
     })
 }
 
-/// Waits until the device has all that was written to the file system of a directory: what is still in
-/// the page cache is in no device's counters.
+/// Waits until the device has all that was written to the file system of a directory: bytes still
+/// in the page cache are in no device's counters.
 fn sync_files(directory: &Path) -> Result<()> {
     Ok(rustix::fs::syncfs(File::open(directory)?)?)
 }
 
-/// `threads` wait for each other before the clock starts.
+/// Makes the shared state of `threads` that wait for each other before the clock starts.
 fn shared<'a>(context: &Context<'a>, threads: usize) -> Shared<'a> {
     Shared {
         store: context.store,
@@ -181,14 +182,14 @@ fn shared<'a>(context: &Context<'a>, threads: usize) -> Shared<'a> {
 
 struct WatchedPhase {
     clients: Vec<ClientOutcome>,
-    /// From the start until nothing was left to do.
+    /// Time from the start until nothing was left to do.
     settled: Option<Duration>,
-    /// What the store counted of its tables at the last acknowledgement.
+    /// The store's own count of its tables' bytes at the last acknowledgement.
     tables_acknowledged: Option<u64>,
     timeline: Timeline,
 }
 
-/// The clients, the wait for the store to settle, and a sampler beside them.
+/// Runs the clients, the wait for the store to settle, and a sampler beside them.
 fn watch(
     context: &Context<'_>,
     phase: &Phase,

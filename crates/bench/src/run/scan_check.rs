@@ -1,4 +1,4 @@
-//! What a scan shows, checked row by row.
+//! The rows of a scan, checked one by one.
 
 use crate::keys::KeyForm;
 use crate::store::Direction;
@@ -16,14 +16,14 @@ pub struct ScanCheck<'a> {
     expected: Vec<u8>,
     /// Rows seen.
     pub rows: u64,
-    /// Of their keys and values.
+    /// Bytes of their keys and values.
     pub bytes: u64,
-    /// What was wrong last.
+    /// The last error.
     pub wrong: Option<String>,
 }
 
 impl<'a> ScanCheck<'a> {
-    /// `last` is a buffer that holds each key for the next.
+    /// Makes a check; `last` is a buffer that holds each key for the next.
     pub fn new(
         keys: KeyForm,
         values: &'a Values,
@@ -46,7 +46,7 @@ impl<'a> ScanCheck<'a> {
         }
     }
 
-    /// The next row.
+    /// Checks the next row.
     pub fn row(&mut self, key: &[u8], value: &[u8]) {
         let in_order = match (self.direction, self.rows) {
             _ if !self.bounded => true,

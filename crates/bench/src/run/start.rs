@@ -10,7 +10,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Of so many threads.
+    /// Makes a start of this many threads.
     pub fn of(threads: usize) -> Start {
         Start {
             all_there: Barrier::new(threads),
@@ -24,7 +24,8 @@ impl Start {
         self.at()
     }
 
-    /// The moment that [`wait`](Self::wait) tells, after one thread at least has been told.
+    /// Returns the moment that [`wait`](Self::wait) returns, after it has returned to one thread at
+    /// least.
     pub fn at(&self) -> Instant {
         *self.at.get_or_init(Instant::now)
     }

@@ -129,7 +129,7 @@ impl Store for Model {
     }
 }
 
-/// The right store passes what every adaptor must pass.
+/// The right store passes the check of every adaptor.
 #[test]
 fn the_model_passes_the_conformance_check() {
     let model = Model::default();
@@ -310,8 +310,8 @@ fn a_known_delay_shows_as_that_delay() {
     assert!(outcome.end_ns >= 200_000_000);
 }
 
-/// In a closed loop one standstill of 100 ms is one slow operation of 1,000; in an open loop at 1,000 a
-/// second a hundred are due meanwhile, and each shows what it waited.
+/// In a closed loop one standstill of 100 ms is one slow operation of 1,000; in an open loop at
+/// 1,000 a second a hundred are due meanwhile, and each shows its wait.
 #[test]
 fn a_standstill_shows_in_an_open_loop_with_the_queue_behind_it() {
     let fault = Fault::SlowOnce(300, Duration::from_millis(100));
@@ -347,7 +347,7 @@ const MODEL: Contestant = Contestant {
     open: open_model,
 };
 
-/// All workloads go through all phases on the model, and it finds what they say it must.
+/// All workloads go through all phases on the model, and the reads find what they must.
 #[test]
 fn every_workload_runs_to_its_end() {
     for plan in crate::work::tests::tiny_plans() {
@@ -383,7 +383,7 @@ fn is_sound(phase: &PhaseOutcome, asked: u64) -> bool {
             .all(|two| two[0].at_s < two[1].at_s)
 }
 
-/// The streams of a part are those of the whole plan: a phase's do not depend on what was run before.
+/// The streams of a part are those of the whole plan: a phase's do not depend on earlier phases.
 #[test]
 fn a_plan_is_cut_where_a_store_begins_empty_and_streams_stay_the_same() {
     let plan = plan_of("A,D,H", 1, BTreeMap::new());
@@ -440,10 +440,10 @@ fn phases_of(contestant: &Contestant, plan: &Plan) -> Vec<PhaseOutcome> {
         .phases
 }
 
-/// Of each get and put: much more than the harness writes.
+/// Debt of each get and put: much more than the harness writes.
 const DEBT_BYTES: u64 = 128 << 10;
 
-/// Writes nothing before it must; and a read may be what tips the scales, as it may start a merge.
+/// Writes nothing before it must; and a read may make it write, as it may start a merge.
 struct Deferring {
     model: Model,
     directory: std::path::PathBuf,

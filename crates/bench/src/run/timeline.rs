@@ -1,5 +1,5 @@
-//! A phase over time: samples at an interval, ten times a second by default, and what the store did
-//! meanwhile.
+//! A phase over time: samples at an interval, ten times a second by default, and the store's
+//! background work meanwhile.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,21 +16,21 @@ use crate::store::{Activity, Store};
 /// The usual one between samples.
 pub const INTERVAL_MS: u64 = 100;
 
-/// Looking at all files takes the processor from the store, with thousands of them for milliseconds: so
-/// many times as long nobody looks again.
+/// Pause between two looks at all files, as a multiple of a look's time. A look takes the processor
+/// from the store, with thousands of files for milliseconds.
 const SPACE_PAUSE: u32 = 100;
 
 /// When there are more samples, every other one goes and the interval doubles.
 const MOST_SAMPLES: usize = 600;
 
-/// What is sampled.
+/// The sampled parts of a run.
 pub struct Watched<'a> {
     pub store: &'a dyn Store,
     pub directory: &'a Path,
-    /// Of those clients whose operations count.
+    /// Counts of those clients whose operations count.
     pub counts: &'a [&'a Count],
     pub start: &'a Start,
-    /// Between samples, to begin with.
+    /// Time between samples, to begin with.
     pub interval: Duration,
     /// Called at each sample with the operations so far.
     pub progress: &'a (dyn Fn(u64) + Sync),
@@ -50,7 +50,7 @@ pub fn record(watched: &Watched<'_>, done: &AtomicBool) -> Result<Timeline> {
     let mut timeline = Timeline::default();
     let mut open = OpenMarks::new(watched.store.activity());
     let before = Baseline::now();
-    // Whatever fails, the clients must not wait for this thread in vain.
+    // Even after an error, the clients must not wait for this thread in vain.
     let start = watched.start.wait();
     let before = before?;
     let mut space = LastLook::default();
@@ -135,7 +135,7 @@ impl Baseline {
     }
 }
 
-/// What the files take, as of the last look.
+/// Space of the files, as of the last look.
 #[derive(Default)]
 struct LastLook {
     space: Space,
@@ -154,8 +154,8 @@ impl LastLook {
     }
 }
 
-/// Spans that have begun and not ended. What ended between two samples, or was going on at a sample,
-/// is marked from the sample before on.
+/// Spans that have begun and not ended. A span that ended between two samples, or was going on at a
+/// sample, is marked from the sample before on.
 struct OpenMarks {
     last: Activity,
     last_s: f64,

@@ -1,5 +1,5 @@
-//! An ordered map in memory: the least that a store can be, so that what a run on it takes is nearly
-//! all the harness's own.
+//! An ordered map in memory: the least that a store can be, so that the cost of a run on it is
+//! nearly all the harness's own.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::settings::Settings;
 use crate::store::{Contestant, Direction, Opened, Store};
 
-/// Keeps everything in memory; not offered to users, who would take it for a peer.
+/// Keeps everything in memory. It is not offered to users: they would take it for a peer.
 pub const MAP: Contestant = Contestant {
     name: "map",
     about: "an ordered map in memory: what the harness's own cost is measured with",
@@ -33,7 +33,7 @@ fn open(_: &Path, _: &Settings) -> Result<Opened> {
 
 impl Store for Map {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        // Nothing can panic half-way: what the lock guards is whole.
+        // Nothing can panic half-way: the guarded map is whole.
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         match entries.get_mut(key) {
             Some(old) => {

@@ -1,4 +1,4 @@
-//! A store that keeps nothing: what a run on it takes is the harness's own.
+//! A store that keeps nothing: the cost of a run on it is the harness's own.
 
 use std::path::Path;
 use std::time::Instant;

@@ -70,7 +70,7 @@ fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Resul
     open_with(directory, options(settings, preset)?, settings)
 }
 
-/// A store with options that were made already, components included.
+/// Opens a store with options that were made already, components included.
 pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings) -> Result<Opened> {
     let watch = Arc::new(Watch::default());
     let told = told(&options)?;
@@ -99,7 +99,8 @@ pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings)
     })
 }
 
-/// What all stores are told, then what makes the configuration, then what was given by hand.
+/// Makes options from the settings of all stores, then from those of the configuration, then from
+/// those given by hand.
 pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Options> {
     let mut compression = vec![Compression::None];
     if settings.compressed {
@@ -139,7 +140,7 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
     Ok(Options::from_toml(&table.to_string())?)
 }
 
-/// What `docs/tuning.md` advises where memory is bounded, page cache included.
+/// Applies the advice of `docs/tuning.md` for bounded memory, page cache included.
 fn bounded(options: Options, settings: &Settings) -> Options {
     let arena_bytes = settings.direct_write_buffer_bytes;
     Options {
@@ -189,7 +190,7 @@ fn set(table: &mut Table, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Every option, with its name in TOML.
+/// Returns every option, with its name in TOML.
 pub(crate) fn told(options: &Options) -> Result<Vec<(String, String)>> {
     fn flatten(prefix: &str, table: &Table, told: &mut Vec<(String, String)>) {
         for (name, value) in table {
@@ -281,8 +282,9 @@ impl Store for Terrace {
         self.db.flush()?;
         self.db.compact()?;
         let settled = Instant::now();
-        // Deleted slowly on purpose, and nobody waits for it; but its space is not the store's. What the
-        // last reader has just let go of is looked for by the next step, which `compact` asks for.
+        // Tables are deleted slowly on purpose, and no writer waits for it; but their space is not
+        // the store's. The next step, which `compact` asks for, looks for tables whose last reader
+        // has just gone.
         while self.db.statistics().tables_to_delete > 0 {
             thread::sleep(Duration::from_millis(5));
             self.db.compact()?;

@@ -1,14 +1,14 @@
-//! What is wrong with a value.
+//! Errors of a value.
 
 use std::error::Error;
 use std::fmt;
 
-/// A value that is not what was written: an error of the store.
+/// A value that differs from the written one: an error of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// It has another length.
     Length {
-        /// Whose value it should be.
+        /// The record that it should be of.
         record: u64,
         /// Bytes it should have.
         expected: u64,
@@ -17,26 +17,26 @@ pub enum Mismatch {
     },
     /// It, or a field of it, is a whole one of another record.
     OtherRecord {
-        /// Whose value it should be.
+        /// The record that it should be of.
         record: u64,
-        /// Which field, counted from 0.
+        /// The field, counted from 0.
         field: u32,
-        /// Whose it is.
+        /// The record that it is of.
         found: u64,
-        /// In this version.
+        /// Its version.
         version: u32,
     },
-    /// Bytes that nobody wrote.
+    /// Bytes that no client wrote.
     Mangled {
-        /// Whose value it should be.
+        /// The record that it should be of.
         record: u64,
-        /// Which field, counted from 0.
+        /// The field, counted from 0.
         field: u32,
         /// Where in the field.
         at: u64,
-        /// What should be there.
+        /// The expected byte.
         expected: u8,
-        /// What is there.
+        /// The byte found.
         found: u8,
     },
 }

@@ -1,9 +1,9 @@
-//! Values that tell whose they are, and can be checked to the byte.
+//! Values that name their record, and can be checked to the byte.
 //!
-//! A value is made of its record, its version and the seed: a short head says which record and
-//! version, and the rest is copied from a pool of random bytes, from a place that follows from both.
-//! So making one costs about a copy, and so does checking one. Values with fields are fields in a
-//! row, each with a head of its own, so that one of them can be replaced.
+//! A value is made of its record, its version and the seed. A short head names record and version.
+//! The rest is copied from a pool of random bytes, from a place that follows from both. So making
+//! one costs about a copy, and so does checking one. Values with fields are fields in a row, each
+//! with a head of its own, so that one of them can be replaced.
 
 mod mismatch;
 mod segment;
@@ -52,7 +52,7 @@ impl Values {
         }
     }
 
-    /// The value of a record in this version, in place of what `value` held.
+    /// Writes the value of a record in this version, in place of the contents of `value`.
     pub fn write_into(&self, record: u64, version: u32, value: &mut Vec<u8>) {
         value.resize(self.sizes.bytes(record, version) as usize, 0);
         let mut rest = value.as_mut_slice();
@@ -90,7 +90,8 @@ impl Values {
         Ok(())
     }
 
-    /// Whether these bytes are a value of this record, in whatever version, down to the last of them.
+    /// Checks that these bytes are a value of this record, in any version, down to the last of
+    /// them.
     pub fn check(&self, record: u64, value: &[u8]) -> Result<Versions, Mismatch> {
         self.check_length(record, value)?;
         let mut versions = Versions {
@@ -112,15 +113,15 @@ impl Values {
         Ok(versions)
     }
 
-    /// The record that a value says it is of, unchecked; `None` if it is too short (12 bytes, in its
-    /// first field) to say so.
+    /// Returns the record that a value says it is of, unchecked; `None` if it is too short (12
+    /// bytes, in its first field) to say so.
     pub fn record_of(&self, value: &[u8]) -> Option<u64> {
         let bytes = self.sizes.field_bytes(value.len());
         segment::record_of(value.get(..bytes)?, 0)
     }
 
     fn check_length(&self, record: u64, value: &[u8]) -> Result<(), Mismatch> {
-        // What a size depends on is in the head.
+        // The head determines the size.
         let expected = match self.sizes {
             Sizes::Fixed { bytes } => u64::from(bytes),
             Sizes::Fields { .. } => self.sizes.most_bytes(),
@@ -133,7 +134,7 @@ impl Values {
         if found == expected {
             return Ok(());
         }
-        // A value of another record mostly has another length, too: then that is what is wrong.
+        // A value of another record mostly has another length, too: then the record is the error.
         if let Some(other) = self.other_record(record, value) {
             return Err(other);
         }

@@ -6,17 +6,17 @@
 //! body                    bytes of the pool from a place that follows from tag and version
 //! ```
 //!
-//! Both parts of the head look random, so that they cannot be compressed. Half of a field that is too
-//! short for a whole head goes to the version, the other to the tag. Compressible fields are divided
-//! into pieces, of which only the first part is from the pool, and the rest repeats it: db_bench's
-//! way, except that its random bytes are printable.
+//! Both parts of the head look random, so that they cannot be compressed. Half of a field that is
+//! too short for a whole head goes to the version, the other to the tag. Compressible fields are
+//! divided into pieces. Only the first part of a piece is from the pool, and the rest repeats it:
+//! db_bench's way, except that its random bytes are printable.
 
 use std::sync::Arc;
 
 use super::Mismatch;
 use crate::draw::{mix_64, scale, unmix_64};
 
-/// Whose a segment is.
+/// The owner of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     pub(super) record: u64,
@@ -33,7 +33,7 @@ const PIECE_BYTES: usize = 100;
 const FIELD_STEP: u64 = 0xD1B5_4A32_D192_ED03;
 
 impl Identity {
-    /// The one that a segment of this length says it is.
+    /// Returns the identity that a segment of this length says it has.
     fn found_in(segment: &[u8], field: u32) -> Option<Identity> {
         Some(Identity {
             record: record_of(segment, field)?,
@@ -108,7 +108,7 @@ impl Segments {
         }
     }
 
-    /// The version of a segment that is what it should be.
+    /// Checks a segment; returns its version.
     pub(super) fn check(&self, identity: Identity, segment: &[u8]) -> Result<u32, Mismatch> {
         let version = version_of(identity, segment);
         match self.first_difference(identity, version, segment) {
@@ -127,7 +127,7 @@ impl Segments {
         }
     }
 
-    /// That a segment is a whole one of another record, if it is.
+    /// Returns the error that a segment is a whole one of another record, if it is.
     pub(super) fn other_record(&self, identity: Identity, segment: &[u8]) -> Option<Mismatch> {
         let Identity { record, field, .. } = identity;
         let other = Identity::found_in(segment, field)?;
@@ -168,8 +168,8 @@ impl Segments {
             })
     }
 
-    /// The bytes of the pool that belong to a segment; its head's are not used. Fields of one version
-    /// have them in a row: a whole value is read from one place.
+    /// Returns the bytes of the pool that belong to a segment; its head's are not used. Fields of
+    /// one version have them in a row: a whole value is read from one place.
     fn window(&self, identity: Identity, version: u32, bytes: usize) -> &[u8] {
         let hash = mix_64(mix_64(identity.record).wrapping_add(u64::from(version)));
         // A value takes no more than half of the pool.
@@ -178,8 +178,8 @@ impl Segments {
         self.pool.get(from..from + bytes).unwrap_or_default()
     }
 
-    /// What follows the head. A repeated run is no longer than what it repeats, so that it does not
-    /// overlap with it.
+    /// Returns the runs behind the head. A repeated run is no longer than the bytes it repeats, so
+    /// that it does not overlap with them.
     fn runs(&self, head: usize, bytes: usize) -> impl Iterator<Item = Run> {
         let (piece, fresh) = (self.piece, self.fresh);
         let mut from = head;
@@ -206,7 +206,7 @@ impl Segments {
     }
 }
 
-/// The record that a whole tag belongs to.
+/// Returns the record that a whole tag belongs to.
 pub(super) fn record_of(segment: &[u8], field: u32) -> Option<u64> {
     if head_bytes(segment.len()).0 < TAG_BYTES {
         return None;
@@ -215,7 +215,7 @@ pub(super) fn record_of(segment: &[u8], field: u32) -> Option<u64> {
     Some(unmix_64(tag).wrapping_sub(FIELD_STEP.wrapping_mul(u64::from(field))))
 }
 
-/// The version that a segment says it has, as much of it as there is.
+/// Returns the version that a segment says it has, as much of it as there is.
 pub(super) fn version_of(identity: Identity, segment: &[u8]) -> u32 {
     if let Some((_, rest)) = segment.split_first_chunk::<TAG_BYTES>()
         && let Some(stored) = rest.first_chunk::<VERSION_BYTES>()
@@ -233,7 +233,7 @@ pub(super) fn version_of(identity: Identity, segment: &[u8]) -> u32 {
     u32::from_le_bytes(octets)
 }
 
-/// Bytes of the tag and of the version.
+/// Returns the bytes of the tag and of the version.
 fn head_bytes(segment: usize) -> (usize, usize) {
     let version = VERSION_BYTES.min(segment / 2);
     (TAG_BYTES.min(segment - version), version)
@@ -255,7 +255,7 @@ struct Difference {
     found: u8,
 }
 
-/// The first one between slices of one length that begin at `from`.
+/// Returns the first difference between slices of one length that begin at `from`.
 fn difference(found: &[u8], expected: &[u8], from: usize) -> Option<Difference> {
     if found == expected {
         return None;

@@ -20,8 +20,8 @@ pub enum Sizes {
         /// Bytes of each.
         bytes: u32,
     },
-    /// Mixgraph's: what the distribution says, by the remainder where that is not less than `below`,
-    /// and then at least [`Sizes::LEAST_PARETO_BYTES`].
+    /// Mixgraph's: a draw of the distribution, by the remainder where that is not less than
+    /// `below`, and then at least [`Sizes::LEAST_PARETO_BYTES`].
     Pareto {
         /// The distribution.
         distribution: Pareto,
@@ -40,7 +40,7 @@ impl Sizes {
     /// The source takes no fewer bytes, though it lets remainders pass.
     pub const LEAST_PARETO_BYTES: u64 = 10;
 
-    /// Bytes of a value.
+    /// Returns the bytes of a value.
     pub fn bytes(&self, record: u64, version: u32) -> u64 {
         match self {
             Sizes::Fixed { bytes } => u64::from(*bytes),
@@ -60,7 +60,7 @@ impl Sizes {
         }
     }
 
-    /// No value has more bytes.
+    /// Returns the most bytes that a value has.
     pub fn most_bytes(&self) -> u64 {
         match self {
             Sizes::Fixed { bytes } => u64::from(*bytes),
@@ -69,14 +69,14 @@ impl Sizes {
         }
     }
 
-    /// What a value has on average, of the first versions of 1,000 records where sizes vary.
+    /// Returns the mean bytes of a value, of the first versions of 1,000 records where sizes vary.
     pub fn mean_bytes(&self) -> f64 {
         const SAMPLE: u64 = 1000;
         let total: u64 = (0..SAMPLE).map(|record| self.bytes(record, 0)).sum();
         total as f64 / SAMPLE as f64
     }
 
-    /// How many fields a value has, at least 1.
+    /// Returns how many fields a value has, at least 1.
     pub fn fields(&self) -> u32 {
         match self {
             Sizes::Fields { count, .. } => (*count).max(1),
@@ -84,7 +84,7 @@ impl Sizes {
         }
     }
 
-    /// Bytes of a field, in a value of which so many bytes are left.
+    /// Returns the bytes of a field, in a value of which `left` bytes are left.
     pub(super) fn field_bytes(&self, left: usize) -> usize {
         match self {
             Sizes::Fields { bytes, .. } => *bytes as usize,
@@ -92,7 +92,7 @@ impl Sizes {
         }
     }
 
-    /// In words.
+    /// Describes the sizes in words.
     pub fn describe(&self) -> String {
         match self {
             Sizes::Fixed { bytes } => format!("values of {bytes} B"),

@@ -224,8 +224,8 @@ fn pareto_sizes_are_mixgraphs() {
     );
 }
 
-/// Bytes that a codec cannot avoid, by the definition of the pieces: those that do not repeat what is
-/// a piece's fresh part before.
+/// Bytes that a codec cannot avoid, by the definition of the pieces: those that do not repeat a
+/// piece's fresh part before.
 fn fresh_bytes(value: &[u8], fresh: usize) -> usize {
     (0..value.len())
         .filter(|at| at % 100 < fresh || value[*at] != value[at - fresh])

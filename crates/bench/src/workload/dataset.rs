@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::keys::KeyForm;
 use crate::values::{Sizes, Values};
 
-/// How many records there are, and what they look like.
+/// Number and form of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dataset {
     /// Records 0..records are loaded.
@@ -14,23 +14,23 @@ pub struct Dataset {
     pub key_form: KeyForm,
     /// Their values' lengths and fields.
     pub sizes: Sizes,
-    /// To what share of their bytes values can be compressed; 1 for not at all.
+    /// The share of their bytes to which values can be compressed; 1 for not at all.
     pub compression_ratio: f64,
 }
 
 impl Dataset {
-    /// The maker and checker of its values; the seed is that of the plan.
+    /// Returns the maker and checker of its values; the seed is that of the plan.
     pub fn values(&self, seed: u64) -> Values {
         Values::new(self.sizes, self.compression_ratio, seed)
     }
 
-    /// Bytes of keys and values once all are loaded.
+    /// Returns the bytes of keys and values once all are loaded.
     pub fn expected_bytes(&self) -> u64 {
         let bytes = self.key_form.bytes() as f64 + self.sizes.mean_bytes();
         (self.records as f64 * bytes) as u64
     }
 
-    /// In words.
+    /// Describes the dataset in words.
     pub fn describe(&self) -> String {
         let compressible = if self.compression_ratio >= 1.0 {
             "incompressible".to_owned()

@@ -45,7 +45,7 @@ pub enum Benchmark {
     DeleteRandom,
 }
 
-/// Names of the benchmarks, and what they are.
+/// Names of the benchmarks, and their descriptions.
 pub const BENCHMARKS: [(&str, &str); 11] = [
     ("fillseq", "all records in the order of keys"),
     ("fillrandom", "random records, with repeats"),
@@ -61,7 +61,7 @@ pub const BENCHMARKS: [(&str, &str); 11] = [
 ];
 
 impl Benchmark {
-    /// One of [`BENCHMARKS`], by default settings; clients share the records of `fillseq`.
+    /// Returns one of [`BENCHMARKS`], by default settings; clients share the records of `fillseq`.
     pub fn named(name: &str) -> Option<Benchmark> {
         Some(match name {
             "fillseq" => Benchmark::FillSequential { repeated: false },
@@ -81,7 +81,7 @@ impl Benchmark {
         })
     }
 
-    /// Its name in db_bench.
+    /// Returns its name in db_bench.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::FillSequential { .. } => "fillseq",
@@ -98,7 +98,7 @@ impl Benchmark {
         }
     }
 
-    /// Whether it begins with an empty store.
+    /// Returns whether it begins with an empty store.
     pub fn fills(self) -> bool {
         matches!(
             self,
@@ -106,7 +106,7 @@ impl Benchmark {
         )
     }
 
-    /// Whether it puts or deletes.
+    /// Returns whether it puts or deletes.
     pub(super) fn writes(self) -> bool {
         match self {
             Benchmark::FillSequential { .. }
@@ -123,7 +123,8 @@ impl Benchmark {
         }
     }
 
-    /// Whether records may be missing after it that were there before, or were never written.
+    /// Returns whether records may be missing after it that were there before, or were never
+    /// written.
     fn leaves_gaps(self) -> bool {
         matches!(
             self,
@@ -131,7 +132,7 @@ impl Benchmark {
         )
     }
 
-    /// In words.
+    /// Describes it in words.
     pub fn describe(self) -> String {
         match self {
             Benchmark::FillSequential { repeated: true } => {

@@ -16,7 +16,7 @@ pub struct Inserted {
 }
 
 impl Inserted {
-    /// After records 0..loaded.
+    /// Makes the counts after records 0..loaded.
     pub fn new(loaded: u64) -> Inserted {
         Inserted {
             next: AtomicU64::new(loaded),
@@ -25,14 +25,14 @@ impl Inserted {
         }
     }
 
-    /// The number of a new record, given out only once.
+    /// Returns the number of a new record, given out only once.
     pub fn reserve(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The store has acknowledged this new record.
+    /// Takes note that the store has acknowledged this new record.
     pub fn acknowledged(&self, record: u64) {
-        // Nothing can panic half-way: what the lock guards is whole.
+        // Nothing can panic half-way: the guarded heap is whole.
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         early.push(Reverse(record));
         let mut readable = self.readable.load(Ordering::Relaxed);
@@ -40,11 +40,11 @@ impl Inserted {
             early.pop();
             readable += 1;
         }
-        // Who reads the new count must find the record in the store.
+        // A reader of the new count must find the record in the store.
         self.readable.store(readable, Ordering::Release);
     }
 
-    /// Records 0..readable may be read.
+    /// Returns the end of the readable records: 0..readable may be read.
     pub fn readable(&self) -> u64 {
         self.readable.load(Ordering::Acquire)
     }

@@ -1,12 +1,13 @@
-//! How much a store holds after a phase: what its space is measured by.
+//! How much a store holds after a phase: the base of its space figures.
 
 use super::db_bench::Benchmark;
 use super::{Dataset, Phase, PhaseKind};
 use crate::operation::Operation;
 
 impl Phase {
-    /// Bytes of keys and values that are alive after this phase, of distinct records; `None` where that
-    /// is not known. `before` is the same before it, `inserted_bytes` what it inserted.
+    /// Returns the bytes of keys and values that are alive after this phase, of distinct records;
+    /// `None` where that is not known. `before` is the same before it, `inserted_bytes` the bytes
+    /// that it inserted.
     pub fn live_bytes(
         &self,
         dataset: &Dataset,
@@ -40,8 +41,8 @@ impl Phase {
         }
     }
 
-    /// How many distinct records it writes. Streams are made anew for that: nothing is kept of writes
-    /// while they are timed.
+    /// Returns how many distinct records it writes. Makes new streams for that: no record is kept
+    /// of writes while they are timed.
     fn written_records(&self, dataset: &Dataset, seed: u64) -> u64 {
         let words = dataset.records.div_ceil(u64::from(u64::BITS));
         let mut written = vec![0u64; usize::try_from(words).unwrap_or(0)];

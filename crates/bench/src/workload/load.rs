@@ -6,7 +6,7 @@ use super::share;
 use crate::draw::Permutation;
 use crate::operation::{Operation, Stream};
 
-/// In which order.
+/// The order of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadOrder {
@@ -15,12 +15,12 @@ pub enum LoadOrder {
     Turns,
     /// By record numbers, each client its own part of them.
     Parts,
-    /// A random order of the records, the same whatever the number of clients.
+    /// A random order of the records, the same for any number of clients.
     Random,
 }
 
 impl LoadOrder {
-    /// In words.
+    /// Describes the order in words.
     pub fn describe(self) -> &'static str {
         match self {
             LoadOrder::Turns => {
@@ -42,7 +42,7 @@ struct Load {
     left: u64,
 }
 
-/// One stream for each client.
+/// Makes one stream for each client.
 pub(super) fn streams(
     order: LoadOrder,
     records: u64,

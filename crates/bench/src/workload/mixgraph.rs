@@ -58,7 +58,7 @@ impl Mix {
         },
     };
 
-    /// In words.
+    /// Describes the mix in words.
     pub fn describe(&self) -> String {
         format!(
             "{:.0} % gets, {:.0} % puts, {:.0} % seeks with scans of Pareto length, {} ranges of keys",
@@ -70,7 +70,8 @@ impl Mix {
     }
 }
 
-/// Its records: keys of 48 B, and values of Pareto sizes from the load on, compressible as db_bench's are.
+/// Returns its records: keys of 48 B, and values of Pareto sizes from the load on, compressible as
+/// db_bench's are.
 pub fn dataset(records: u64) -> Dataset {
     Dataset {
         records,
@@ -87,8 +88,8 @@ pub fn dataset(records: u64) -> Dataset {
     }
 }
 
-/// A load, where the source says `fillrandom`: each record once here, so that every get finds one.
-/// Then the mix.
+/// Returns the phases. The first is a load, where the source says `fillrandom`: each record once
+/// here, so that every get finds one. The mix follows.
 pub fn phases(dataset: &Dataset, operations: u64, clients: u32) -> Vec<Phase> {
     let mix = PhaseKind::Mixgraph(Mix::PUBLISHED);
     vec![
@@ -97,7 +98,7 @@ pub fn phases(dataset: &Dataset, operations: u64, clients: u32) -> Vec<Phase> {
     ]
 }
 
-/// One stream for each client.
+/// Makes one stream for each client.
 pub(super) fn streams(
     mix: &Mix,
     phase: &Phase,

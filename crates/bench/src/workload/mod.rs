@@ -1,8 +1,8 @@
-//! Workloads: which phases they have, and what each client of a phase does.
+//! Workloads: their phases, and the operations of each client of a phase.
 //!
-//! A [`Workload`] is a [`Dataset`] and the [`Phase`]s that run over it, all of it plain data: a plan
-//! travels to the process that runs it. There, [`Phase::streams`] makes one [`Stream`] for each
-//! client, the same from the same seed for every store. (Where clients insert side by side, they take
+//! A [`Workload`] is a [`Dataset`] and the [`Phase`]s that run over it, all of it plain data: a
+//! plan travels to the process that runs it. There, [`Phase::streams`] makes one [`Stream`] for
+//! each client, the same from the same seed for every store. (Clients that insert side by side take
 //! turns at new record numbers as they come, so that only one client alone gives equal streams.)
 
 mod dataset;
@@ -25,19 +25,19 @@ pub use inserted::Inserted;
 pub use load::LoadOrder;
 pub use named::{Options, named, names};
 
-/// A dataset and what is done with it.
+/// A dataset and the work on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// Its name, as it is asked for.
     pub name: String,
     /// The records.
     pub dataset: Dataset,
-    /// In order.
+    /// Phases in order.
     pub phases: Vec<Phase>,
 }
 
 impl Workload {
-    /// One line of the dataset and one of each phase.
+    /// Returns one line of the dataset and one of each phase.
     pub fn describe(&self) -> String {
         let mut lines = vec![format!("{}: {}", self.name, self.dataset.describe())];
         lines.extend(self.phases.iter().map(Phase::describe));
@@ -50,25 +50,25 @@ impl Workload {
 pub struct Phase {
     /// `load`, `A`, `readrandom`, ...
     pub name: String,
-    /// What it does.
+    /// Its kind.
     pub kind: PhaseKind,
-    /// Of all clients together, where the workload counts them; a scan is one operation.
+    /// Operations of all clients together, where the workload counts them; a scan is one operation.
     pub operations: u64,
     /// Client threads. [`db_bench::Benchmark::ReadWhileWriting`] has a writer besides.
     pub clients: u32,
     /// Whether it begins with an empty store. Every other one follows a phase that loaded it.
     pub starts_empty: bool,
-    /// Whether the time until the store has nothing left to flush or merge is a figure: wherever
-    /// something is written, for what a store puts off it must still do.
+    /// Whether the time until the store has nothing left to flush or merge is a figure: in every
+    /// phase that writes, for a store must still do the work that it puts off.
     pub settles: bool,
-    /// Whether each write must survive a power cut, whatever the other phases are run with.
+    /// Whether each write must survive a power cut, whatever the durability of the other phases.
     pub needs_power_cut_safety: bool,
     /// Whether records may be missing when it begins, as those of the phases before were drawn with
     /// repeats or deleted.
     pub sparse: bool,
 }
 
-/// What the clients of a phase do.
+/// The work of a phase's clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseKind {
@@ -85,7 +85,7 @@ pub enum PhaseKind {
 }
 
 impl PhaseKind {
-    /// Whether any of its operations writes.
+    /// Returns whether any of its operations writes.
     fn writes(&self) -> bool {
         match self {
             PhaseKind::Load(_) | PhaseKind::Updates(_) => true,
@@ -97,7 +97,7 @@ impl PhaseKind {
 }
 
 impl Phase {
-    /// A phase after a load.
+    /// Makes a phase after a load.
     pub fn new(name: &str, kind: PhaseKind, operations: u64, clients: u32) -> Phase {
         Phase {
             name: name.to_owned(),
@@ -111,7 +111,8 @@ impl Phase {
         }
     }
 
-    /// Each record of a dataset once, into an empty store, which is then left to settle.
+    /// Makes a phase that loads each record of a dataset once, into an empty store, which is then
+    /// left to settle.
     pub fn load(dataset: &Dataset, order: LoadOrder, clients: u32) -> Phase {
         Phase {
             starts_empty: true,
@@ -119,7 +120,7 @@ impl Phase {
         }
     }
 
-    /// One stream for each client.
+    /// Makes one stream for each client.
     pub fn streams(&self, dataset: &Dataset, seed: u64) -> Vec<Box<dyn Stream>> {
         let seed = self.seed(seed);
         match &self.kind {
@@ -131,9 +132,9 @@ impl Phase {
         }
     }
 
-    /// The version that a record has after this phase of a plan with this seed, where the phase
-    /// determines it: after a load, and after PlexDB's updates. Elsewhere clients race, and a value
-    /// can be checked against itself only.
+    /// Returns the version that a record has after this phase of a plan with this seed, where the
+    /// phase determines it: after a load, and after PlexDB's updates. Elsewhere clients race, and a
+    /// value can be checked against itself only.
     pub fn newest(&self, dataset: &Dataset, seed: u64, record: u64) -> Option<u32> {
         match &self.kind {
             PhaseKind::Load(_) => Some(0),
@@ -144,13 +145,13 @@ impl Phase {
         }
     }
 
-    /// Whether the rows of its scans are its operations: where one scan is all there is.
+    /// Returns whether the rows of its scans are its operations: where one scan is all there is.
     pub fn counts_rows(&self) -> bool {
         use db_bench::Benchmark::{ReadReverse, ReadSequential};
         matches!(self.kind, PhaseKind::DbBench(ReadSequential | ReadReverse))
     }
 
-    /// In words, for a report.
+    /// Describes the phase in words, for a report.
     pub fn describe(&self) -> String {
         let what = match &self.kind {
             PhaseKind::Load(order) => order.describe().to_owned(),
@@ -175,7 +176,7 @@ impl Phase {
     }
 }
 
-/// How many of `total` one of several clients does.
+/// Returns how many of `total` one of several clients does.
 fn share(total: u64, clients: u32, client: u64) -> u64 {
     let clients = u64::from(clients.max(1));
     total / clients + u64::from(client < total % clients)
@@ -189,7 +190,7 @@ struct VersionNumbers {
 }
 
 impl VersionNumbers {
-    /// 0 is the version of inserts.
+    /// Makes the numbers of a client; 0 is the version of inserts.
     fn new(client: u64, clients: u32) -> VersionNumbers {
         VersionNumbers {
             next: client as u32 + 1,

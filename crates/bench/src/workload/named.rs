@@ -7,7 +7,7 @@ use super::{Dataset, Phase, Workload, db_bench, mixgraph, updates};
 use crate::keys::KeyForm;
 use crate::values::Sizes;
 
-/// What a user may change about a workload. `None` leaves it as its definition has it.
+/// Changes that a user may make to a workload. `None` leaves it as its definition has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
     /// Records that are loaded.
@@ -18,17 +18,17 @@ pub struct Options {
     pub clients: Option<u32>,
     /// YCSB: how records are chosen.
     pub distribution: Option<Distribution>,
-    /// YCSB: what updates write.
+    /// YCSB: the form of an update.
     pub update: UpdateStyle,
     /// Lengths of values, except mixgraph's.
     pub sizes: Option<Sizes>,
-    /// To what share of their bytes values can be compressed.
+    /// The share of their bytes to which values can be compressed.
     pub compression_ratio: Option<f64>,
     /// PlexDB's updates: the share of the full volume; by default a fiftieth.
     pub scale: Option<f64>,
 }
 
-/// Names besides YCSB's and db_bench's, and what they are.
+/// Names besides YCSB's and db_bench's, and their descriptions.
 pub const OTHERS: [(&str, &str); 4] = [
     (
         "kvbdev",
@@ -45,15 +45,15 @@ pub const OTHERS: [(&str, &str); 4] = [
     ("mixgraph", "RocksDB's model of a social graph's load"),
 ];
 
-/// Every name and what it is, for help.
+/// Returns every name and its description, for help.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let ycsb = ycsb::MIXES.into_iter();
     ycsb.chain(db_bench::BENCHMARKS).chain(OTHERS)
 }
 
-/// The workload of a name, or of several with commas between them: YCSB's among themselves (A,B,F),
-/// or db_bench's (fillrandom,readrandom). Workloads of YCSB that insert leave more records than
-/// the next one knows of: it gets a load of its own.
+/// Returns the workload of a name, or of several with commas between them: YCSB's among themselves
+/// (A,B,F), or db_bench's (fillrandom,readrandom). Workloads of YCSB that insert leave more records
+/// than the next one knows of: it gets a load of its own.
 pub fn named(name: &str, options: &Options) -> Option<Workload> {
     let parts: Vec<&str> = name.split(',').map(str::trim).collect();
     let (dataset, mut phases) = ycsb_phases(&parts, options)
@@ -67,8 +67,8 @@ pub fn named(name: &str, options: &Options) -> Option<Workload> {
     })
 }
 
-/// A phase that comes again has a name of its own, and with it other draws: it is not to find in memory
-/// what the first one left there. Loads are of the same records.
+/// Gives a phase that comes again a name of its own, and with it other draws: it is not to find in
+/// memory the records that the first one left there. Loads are of the same records.
 fn tell_apart(phases: &mut [Phase]) {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for phase in phases.iter_mut().filter(|phase| !phase.starts_empty) {

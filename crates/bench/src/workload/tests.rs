@@ -18,7 +18,7 @@ fn options(records: u64, operations: u64, clients: u32) -> Options {
     }
 }
 
-/// What the clients do, taking turns; every insert is acknowledged.
+/// The operations of the clients, in turns; every insert is acknowledged.
 fn run(phase: &Phase, dataset: &Dataset, seed: u64) -> Vec<Vec<Operation>> {
     let mut streams = phase.streams(dataset, seed);
     let mut operations = vec![Vec::new(); streams.len()];
@@ -36,7 +36,7 @@ fn run(phase: &Phase, dataset: &Dataset, seed: u64) -> Vec<Vec<Operation>> {
     operations
 }
 
-/// The last phase of a workload, and what its clients do.
+/// The last phase of a workload, and its clients' operations.
 fn last(name: &str, options: &Options) -> (Workload, Phase, Vec<Operation>) {
     let workload = named(name, options).unwrap();
     let phase = workload.phases.last().unwrap().clone();
@@ -95,7 +95,7 @@ fn streams_follow_from_the_seed() {
     }
 }
 
-/// What the first one read, a cache may have kept.
+/// A cache may have kept the records that the first one read.
 #[test]
 fn a_phase_that_comes_again_draws_anew() {
     let workload = named("C,A,C", &options(500, 400, 1)).unwrap();
@@ -254,7 +254,7 @@ fn inserted_records_are_read_only_once_acknowledged() {
             if let Operation::Insert { record } = operation {
                 assert_eq!(record, next);
                 next += 1;
-                // Some acknowledgements never come: what follows must not be read.
+                // Some acknowledgements never come: later records must not be read.
                 if round < 300 {
                     stream.done(&operation);
                     present = next;

@@ -1,13 +1,13 @@
 //! PlexDB's load: each record written several times, all writes in random order.
 //!
-//! With u updates on average, the records of a group of 2u+1 neighbours get 0, 1, ..., 2u updates, in
-//! an order that differs from group to group: updates are uniform in 0..=2u, and their total is
+//! With u updates on average, the records of a group of 2u+1 neighbours get 0, 1, ..., 2u updates.
+//! Their order differs from group to group: updates are uniform in 0..=2u, and their total is
 //! exact. So a write's number leads to its record by arithmetic, and the random order of the writes
-//! is a permutation of their numbers: nothing is kept of the millions of writes.
+//! is a permutation of their numbers. Nothing is kept of the millions of writes.
 //!
-//! Each group belongs to one client, groups in turns, so that the order in which a record is written,
-//! and with it its last version, is known ([`Phase::newest`]). Versions number a record's writes,
-//! in no order. All writes count as updates: which one comes first would take a search.
+//! Each group belongs to one client, groups in turns. So the order in which a record is written is
+//! known, and with it its last version ([`Phase::newest`]). Versions number a record's writes, in
+//! no order. All writes count as updates: to find which one comes first would take a search.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,12 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Of the run of 20 GB.
+    /// Updates of the run of 20 GB.
     pub const USUAL: Updates = Updates { mean: 9 };
-    /// Of the run of 100 GB.
+    /// Updates of the run of 100 GB.
     pub const LARGE: Updates = Updates { mean: 20 };
 
-    /// Bytes of keys and values that it writes at full scale.
+    /// Returns the bytes of keys and values that it writes at full scale.
     pub fn full_bytes(self) -> f64 {
         if self.mean >= Updates::LARGE.mean {
             100e9
@@ -40,13 +40,13 @@ impl Updates {
         }
     }
 
-    /// In words.
+    /// Describes the load in words.
     pub fn describe(self) -> String {
         let most = 1 + 2 * self.mean;
         format!("each record written 1 to {most} times, all writes in random order")
     }
 
-    /// The version that is written last. `seed` is the phase's own.
+    /// Returns the version that is written last. `seed` is the phase's own.
     pub(super) fn newest(self, records: u64, clients: u32, seed: u64, record: u64) -> u32 {
         let group = record / self.group_records();
         let plan = Plan::new(self, records, clients, group % u64::from(clients), seed);
@@ -57,7 +57,8 @@ impl Updates {
             .unwrap_or(0)
     }
 
-    /// The number of records next to this one of which the number of writes is known beforehand.
+    /// Returns the number of records next to this one for which the number of writes is known
+    /// beforehand.
     pub fn whole_groups(self, records: u64) -> u64 {
         (records / self.group_records()).max(1) * self.group_records()
     }
@@ -70,8 +71,8 @@ impl Updates {
         self.group_records() * u64::from(1 + self.mean)
     }
 
-    /// How often a record is updated. Group sizes are odd: to multiply by a power of two is a
-    /// permutation of a group's places.
+    /// Returns how often a record is updated. Group sizes are odd: to multiply by a power of two is
+    /// a permutation of a group's places.
     fn updates_of(self, seed: u64, record: u64) -> u32 {
         let records = self.group_records();
         let (group, place) = (record / records, record % records);
@@ -96,7 +97,7 @@ struct Plan {
     clients: u64,
     client: u64,
     seed: u64,
-    /// From the place in time to the number of a write.
+    /// Permutation from the place in time to the number of a write.
     order: Permutation,
     writes: u64,
 }
@@ -123,14 +124,14 @@ impl Plan {
         }
     }
 
-    /// The number of a record's first version among this client's writes.
+    /// Returns the number of a record's first version among this client's writes.
     fn first_write(&self, record: u64) -> u64 {
         let group = record / self.updates.group_records();
         group / self.clients * self.updates.group_writes()
             + self.updates.writes_before(self.seed, record)
     }
 
-    /// Record and version of a write.
+    /// Returns the record and the version of a write.
     fn write(&self, number: u64) -> (u64, u32) {
         let own_group = number / self.updates.group_writes();
         let group = own_group * self.clients + self.client;
@@ -147,7 +148,8 @@ impl Plan {
     }
 }
 
-/// Its records: keys of 10 B and values of 200 B, as many as make `scale` of the full volume.
+/// Returns its records: keys of 10 B and values of 200 B, as many as make `scale` of the full
+/// volume.
 pub fn dataset(updates: Updates, scale: f64) -> Dataset {
     const VALUE_BYTES: u32 = 200;
     let key_form = KeyForm::TenDigits;
@@ -161,7 +163,7 @@ pub fn dataset(updates: Updates, scale: f64) -> Dataset {
     }
 }
 
-/// All writes, into an empty store that is then left to settle.
+/// Makes the phase of all writes, into an empty store that is then left to settle.
 pub fn phase(updates: Updates, dataset: &Dataset, clients: u32) -> Phase {
     // Of a last group that is not whole the mean is taken; streams have the exact number.
     let operations = dataset.records * u64::from(1 + updates.mean);
@@ -171,7 +173,7 @@ pub fn phase(updates: Updates, dataset: &Dataset, clients: u32) -> Phase {
     }
 }
 
-/// One stream for each client.
+/// Makes one stream for each client.
 pub(super) fn streams(
     updates: Updates,
     phase: &Phase,

@@ -1,4 +1,4 @@
-//! YCSB's core workloads, and what papers add to them.
+//! YCSB's core workloads, and those that papers add to them.
 
 mod client;
 
@@ -23,7 +23,7 @@ pub struct Mix {
     pub read_modify_writes: f64,
     /// How the record of a read, an update or a scan's start is chosen.
     pub distribution: Distribution,
-    /// What an update writes.
+    /// The form of an update.
     pub update: UpdateStyle,
 }
 
@@ -45,7 +45,7 @@ pub enum Distribution {
     },
 }
 
-/// What an update writes. A key-value store has it easier where the whole value is written: nothing
+/// The form of an update. A key-value store has it easier where the whole value is written: nothing
 /// is read before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,7 +57,7 @@ pub enum UpdateStyle {
     Value,
 }
 
-/// Names of the mixes, and what they are.
+/// Names of the mixes, and their descriptions.
 pub const MIXES: [(&str, &str); 10] = [
     ("A", "YCSB A: half reads, half updates, zipfian"),
     ("B", "YCSB B: 95 % reads, 5 % updates, zipfian"),
@@ -72,7 +72,7 @@ pub const MIXES: [(&str, &str); 10] = [
 ];
 
 impl Mix {
-    /// One of [`MIXES`], in any case. G is a load and no mix.
+    /// Returns one of [`MIXES`], in any case. G is a load and no mix.
     pub fn named(name: &str, update: UpdateStyle) -> Option<Mix> {
         let (reads, updates, inserts, scans, read_modify_writes) =
             match name.to_ascii_lowercase().as_str() {
@@ -102,7 +102,7 @@ impl Mix {
         })
     }
 
-    /// In words.
+    /// Describes the mix in words.
     pub fn describe(&self) -> String {
         let written = match self.update {
             UpdateStyle::Field => " of one field",
@@ -124,7 +124,7 @@ impl Mix {
 }
 
 impl Distribution {
-    /// In words.
+    /// Describes the distribution in words.
     pub fn describe(self) -> String {
         match self {
             Distribution::Zipfian => "zipfian".to_owned(),
@@ -137,12 +137,12 @@ impl Distribution {
     }
 }
 
-/// The load that YCSB does.
+/// Makes the load that YCSB does.
 pub fn load(dataset: &Dataset, clients: u32) -> Phase {
     Phase::load(dataset, LoadOrder::Turns, clients)
 }
 
-/// One of [`MIXES`], after a load; G is that load itself.
+/// Makes the phase of one of [`MIXES`], after a load; G is that load itself.
 pub fn phase(
     name: &str,
     dataset: &Dataset,

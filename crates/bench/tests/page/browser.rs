@@ -1,6 +1,6 @@
 //! A page in a frame of any width: the browser's own window cannot be as narrow as a phone.
 //!
-//! A frame's script writes what it finds in the page to where `--dump-dom` shows it.
+//! A frame's script writes its findings in the page to where `--dump-dom` shows it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub fn browser() -> Option<&'static str> {
     found
 }
 
-/// Opens the page and returns what it says of itself.
+/// Opens the page and returns its report on itself.
 pub fn open(browser: &str, directory: &Path, frame: &str, look: &Look) -> serde_json::Value {
     let frame = frame
         .replace("CUT_OFF", include_str!("cut.js"))

@@ -168,7 +168,7 @@ fn check(contest: &Contest, look: &Look, said: &serde_json::Value) {
 /// Pixels of a canvas in each contestant's colour, then in those of stalls and of the longest gap.
 type Inks = [u64; 5];
 
-/// What was given to be drawn can be seen: each contestant's line, and above the throughput its lane.
+/// The drawing is visible: each contestant's line, and above the throughput its lane.
 fn check_pixels(contest: &Contest, said: &serde_json::Value) {
     let drawn: Vec<(String, Inks)> = serde_json::from_value(said["drawn"].clone()).unwrap();
     assert_eq!(drawn.len(), 4 * 6 + 6, "{drawn:?}");

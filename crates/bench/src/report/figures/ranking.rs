@@ -1,4 +1,4 @@
-//! Who leads in a figure.
+//! Leaders of a figure.
 
 use super::{Figure, Spread};
 use crate::report::quantities::{Better, Unit};
@@ -8,8 +8,8 @@ use crate::report::quantities::{Better, Unit};
 const LEAST_RATIO: f64 = 0.0005;
 
 impl Figure {
-    /// With the best of its cells marked, and the first set against the others; who did not keep the
-    /// pace has no part in it.
+    /// Marks the best of its cells, and sets the first against the others; a contestant that did
+    /// not keep the pace has no part in it.
     pub(crate) fn ranked(self, pace_not_kept: &[bool]) -> Figure {
         let mut ranked = of_those_in_pace(&self.cells, pace_not_kept);
         let is_nothing = |cell: &Spread| self.unit == Unit::Ratio && cell.median < LEAST_RATIO;
@@ -24,7 +24,7 @@ impl Figure {
     }
 }
 
-/// The cells of contestants that may lead.
+/// Returns the cells of contestants that may lead.
 pub fn of_those_in_pace(cells: &[Option<Spread>], pace_not_kept: &[bool]) -> Vec<Option<Spread>> {
     let late = pace_not_kept
         .iter()
@@ -36,7 +36,7 @@ pub fn of_those_in_pace(cells: &[Option<Spread>], pace_not_kept: &[bool]) -> Vec
         .collect()
 }
 
-/// The best of several; `None` where two share the place.
+/// Returns the best of several; `None` where two share the place.
 fn alone_at_the_top(cells: &[Option<Spread>], better: Better) -> Option<usize> {
     let best = best(cells, better, 0)?;
     let median = |cell: &Option<Spread>| cell.as_ref().map(|spread| spread.median);
@@ -45,7 +45,7 @@ fn alone_at_the_top(cells: &[Option<Spread>], better: Better) -> Option<usize> {
     (sharing == 1).then_some(best)
 }
 
-/// Which cell from `first` on has the best median; the earlier one of equals.
+/// Returns the cell from `first` on with the best median; the earlier one of equals.
 pub fn best(cells: &[Option<Spread>], better: Better, first: usize) -> Option<usize> {
     let mut best: Option<(usize, f64)> = None;
     for (index, cell) in cells.iter().enumerate().skip(first) {

@@ -1,9 +1,9 @@
-//! The table as a whole, and what keeps it readable.
+//! The table as a whole, and the rules that keep it readable.
 
 use super::*;
 use crate::report::sample;
 
-/// Run with `TERRACE_UPDATE_GOLDEN=1` to write what the table is now, and read the difference.
+/// Run with `TERRACE_UPDATE_GOLDEN=1` to write the present table, and read the difference.
 #[test]
 fn the_sample_is_shown_as_before() {
     let shown = table(&sample::contest());

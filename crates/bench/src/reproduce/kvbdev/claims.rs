@@ -87,7 +87,7 @@ fn claim(
     })
 }
 
-/// Only the sign can be the same on another machine.
+/// Judges a change: only the sign can be the same on another machine.
 fn verdict(change: &Change, published: f64) -> Verdict {
     match change.exceeds_spread() {
         false => Verdict::CannotBeTold,

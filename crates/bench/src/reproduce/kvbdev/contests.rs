@@ -23,9 +23,9 @@ pub const READS: &str = "readrandom";
 /// Random pairs written again.
 pub const OVERWRITES: &str = "overwrite";
 
-/// Behind the names of phases without a flush for each write.
+/// Words behind the names of phases without a flush for each write.
 pub const UNSYNCED: &str = ", not synced";
-/// Behind those with small values.
+/// Words behind those with small values.
 pub const SMALL: &str = ", 100 B";
 
 /// Numbers of clients beside the paper's.

@@ -154,7 +154,7 @@ fn chart(
     }
 }
 
-/// The distribution of latencies. Only one point of each line has a name.
+/// Plots the distribution of latencies. Only one point of each line has a name.
 fn plot(found: &[&Measured], phase: &str) -> Plot {
     let mut points = Vec::new();
     for one in found {

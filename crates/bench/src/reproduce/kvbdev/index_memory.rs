@@ -91,7 +91,7 @@ fn wait_below(client: &mut Client, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// For people.
+/// Shows the memory to people.
 pub fn section(found: &IndexMemory) -> Section {
     let mut table = Table::new("The index in memory", &["", "published", "here"]);
     let mut row = |name: &str, published: &str, here: String| {

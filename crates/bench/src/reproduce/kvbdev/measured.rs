@@ -36,14 +36,14 @@ pub struct Measured {
     /// Latencies of the repeat whose mean is the median one (us), and the part of operations that took at
     /// most that.
     pub cdf: Vec<(f64, f64)>,
-    /// Of each repeat, in order: operations a second, mean and 99th percentile.
+    /// Values of each repeat, in order: operations a second, mean and 99th percentile.
     pub repeats: Vec<Repeat>,
 }
 
 /// One repeat.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Repeat {
-    /// Which.
+    /// The number of the repeat.
     pub repeat: u32,
     /// Operations a second.
     pub per_second: f64,
@@ -177,7 +177,7 @@ impl Change {
         self.repeats > 1 && (self.percent.least > 0.0 || self.percent.most < 0.0)
     }
 
-    /// In words: `-62 % [-65..-58]`.
+    /// Returns the change in words: `-62 % [-65..-58]`.
     pub fn text(&self) -> String {
         let Figure {
             median,

@@ -45,7 +45,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// That no system has failed.
+    /// Checks that no system has failed.
     ///
     /// # Errors
     /// The failures of all systems, with their phases.
@@ -58,8 +58,8 @@ impl Figures {
 /// Measures every figure.
 ///
 /// # Errors
-/// Arguments that make no sense, a directory that cannot be written to, and that all systems fail: one
-/// that does is left out, and told.
+/// Arguments that make no sense, a directory that cannot be written to, and the failure of all
+/// systems: a single system that fails is left out, and reported.
 pub fn reproduce(
     program: &Program,
     asked: &Kvbdev,
@@ -100,7 +100,7 @@ pub fn reproduce(
     })
 }
 
-/// How far it is; contests tell of their own runs.
+/// Says how far it is; contests report their own runs.
 fn say(part: &str) {
     crate::output::tell(&format!("kvbdev: {part}"));
 }

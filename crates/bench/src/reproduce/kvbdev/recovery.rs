@@ -59,7 +59,7 @@ pub fn measure(
     })
 }
 
-/// For people.
+/// Shows the recoveries to people.
 pub fn section(found: &Recovery, systems: &[System]) -> Section {
     let mut table = Table::new(
         &format!("{} pairs of 4 and 100 B, after SIGKILL", found.records),

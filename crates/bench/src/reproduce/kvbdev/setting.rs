@@ -13,10 +13,10 @@ use crate::workload::Dataset;
 
 /// Fewer take no time that could be measured.
 const LEAST_PAIRS: u64 = 1500;
-/// Of `--tiny`.
+/// Pairs of `--tiny`.
 const TINY_PAIRS: u64 = 300;
 const TINY_BUFFER_BYTES: u64 = 1 << 20;
-/// Small values: so many for each pair.
+/// Small values for each pair.
 const SMALL_FOR_EACH: u64 = 4;
 /// Keys in the index whose memory is measured, for each pair.
 const INDEXED_FOR_EACH: u64 = 30;
@@ -32,15 +32,15 @@ pub const SMALL_BYTES: u32 = 100;
 /// The settings that all figures share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Of the paper's pairs.
+    /// Share of the paper's pairs.
     pub scale: f64,
     /// Pairs that all clients write together.
     pub pairs: u64,
-    /// Of a write buffer.
+    /// Bytes of a write buffer.
     pub buffer_bytes: u64,
     /// Runs of each system.
     pub repeats: u32,
-    /// From which streams are made.
+    /// Seed from which streams are made.
     pub seed: u64,
     /// Where stores are made.
     pub directory: PathBuf,
@@ -79,7 +79,8 @@ impl Setting {
         })
     }
 
-    /// The paper's pairs: keys of 4 bytes, values of 32 KB, half of which db_bench makes compressible.
+    /// Returns the paper's pairs: keys of 4 bytes, values of 32 KB, half of which db_bench makes
+    /// compressible.
     pub fn dataset(&self) -> Dataset {
         Dataset {
             records: self.pairs,

@@ -8,7 +8,7 @@ use crate::node::{NODE, ON_BLOCKS};
 pub struct System {
     /// The contestant.
     pub name: &'static str,
-    /// In words.
+    /// Description in words.
     pub about: &'static str,
     /// Whether it goes over the network. One that does not is an upper bound of its store.
     pub has_network: bool,
@@ -39,7 +39,7 @@ pub const ROCKSDB: System = System {
     has_network: false,
 };
 
-/// In the order of the report.
+/// Systems in the order of the report.
 const ALL: [System; 4] = [KEYS, BLOCKS, DIRECT, ROCKSDB];
 
 /// Contestants that only this reproduction knows.

@@ -1,4 +1,4 @@
-//! What is written against the space that it takes: a policy's place between the two.
+//! Bytes written against the space that the store takes: a policy's place between the two.
 
 use super::measured::{Figure, Measured};
 use super::paper;
@@ -7,7 +7,7 @@ use super::simulation::{self, Simulated};
 use crate::report::numbers::digits;
 use crate::reproduce::report::{self, Bar, Chart, Plot, Section, Table, Whose};
 
-/// The paper's load.
+/// Shows the paper's load.
 pub fn section(points: &[Measured], simulated: &[Simulated]) -> Section {
     Section {
         figure: "20 GB, 9 updates a key".into(),
@@ -35,7 +35,7 @@ pub fn section(points: &[Measured], simulated: &[Simulated]) -> Section {
     }
 }
 
-/// The same number of writes of other keys, of which the paper has nothing.
+/// Shows the same number of writes of other keys, of which the paper has nothing.
 pub fn zipfian_section(points: &[Measured]) -> Section {
     Section {
         figure: "Zipfian updates".into(),
@@ -91,13 +91,13 @@ fn notes(points: &[Measured]) -> Vec<String> {
     notes
 }
 
-/// What the paper calls what a point stands for.
+/// Returns the published number of the paper's counterpart of a point.
 fn published(point: &Measured, numbers: &[(&str, f64)]) -> Option<f64> {
     let known = Point::named(&point.name)?;
     paper::of(numbers, known.paper?)
 }
 
-/// With least and most where there are repeats.
+/// Returns a number, with least and most where there are repeats.
 pub fn text(figure: Figure) -> String {
     let Figure {
         median,
@@ -110,7 +110,7 @@ pub fn text(figure: Figure) -> String {
     }
 }
 
-/// A number that may be missing.
+/// Returns a number, or a dash where it is missing.
 pub fn or_dash(figure: Option<String>) -> String {
     figure.unwrap_or_else(|| "-".into())
 }
@@ -158,8 +158,8 @@ fn written(points: &[Measured], with_paper: bool) -> Table {
     table
 }
 
-/// A last column with the paper's numbers; those of its stores for which no point stands have rows of
-/// their own.
+/// Adds a last column with the paper's numbers; those of its stores for which no point stands have
+/// rows of their own.
 fn publish(table: &mut Table, points: &[Measured], numbers: &[(&str, f64)]) {
     table.header.push("published".into());
     for (row, point) in table.rows.iter_mut().zip(points) {

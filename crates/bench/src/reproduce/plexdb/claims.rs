@@ -1,6 +1,6 @@
-//! The paper's claims, and what is left of them.
+//! The paper's claims, and a verdict on each.
 //!
-//! What is published as *about* a number holds within a tenth of it.
+//! A number published as *about* another holds within a tenth of it.
 
 mod reading;
 
@@ -14,7 +14,7 @@ const ABOUT: f64 = 1.1;
 /// The same policy at another threshold has to be so much better to be called better.
 const NOISE: f64 = 1.02;
 
-/// All claims that the measured points can be asked for.
+/// Returns all claims that the measured points can decide.
 pub fn claims(points: &[Measured]) -> Vec<Claim> {
     let found = Found(points);
     let all = [
@@ -33,7 +33,7 @@ pub fn claims(points: &[Measured]) -> Vec<Claim> {
     all.into_iter().flatten().collect()
 }
 
-/// What was measured, by what it stands for.
+/// The measured points, found by their meaning.
 struct Found<'a>(&'a [Measured]);
 
 impl<'a> Found<'a> {
@@ -41,12 +41,12 @@ impl<'a> Found<'a> {
         self.0.iter().find(|point| point.name == name)
     }
 
-    /// The paper's baseline, or what has its policy.
+    /// Returns the paper's baseline, or the point that has its policy.
     fn baseline(&self) -> Option<&'a Measured> {
         self.named(LEVELDB).or_else(|| self.named(LEVELED))
     }
 
-    /// By thresholds, ascending.
+    /// Returns the points by thresholds, ascending.
     fn thresholds(&self) -> Vec<(f64, &'a Measured)> {
         let of = |point: &'a Measured| Some((Point::named(&point.name)?.threshold()?, point));
         self.0.iter().filter_map(of).collect()
@@ -110,7 +110,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Two numbers, and that of the same engine leveled where the baseline is another.
+    /// Returns two numbers, and that of the same engine leveled where the baseline is another.
     fn beside_leveled(
         &self,
         dedup: &Measured,
@@ -149,7 +149,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Of two thresholds at least.
+    /// Returns the values of at least two thresholds, in their order.
     fn by_threshold(&self, read: fn(&Measured) -> f64) -> Option<Vec<f64>> {
         let thresholds = self.thresholds();
         let read: Vec<f64> = thresholds.iter().map(|(_, point)| read(point)).collect();
@@ -187,7 +187,8 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Not the paper's: whether the score makes more of the same space than its thresholds.
+    /// Returns a claim that is not the paper's: the score makes more of the same space than its
+    /// thresholds.
     fn score(&self) -> Option<Claim> {
         let of_score = |point: &&Measured| Point::named(&point.name)?.curve();
         let scores = self
@@ -226,7 +227,7 @@ fn is_about(value: f64, published: f64) -> bool {
     value <= published * ABOUT && value >= published / ABOUT
 }
 
-/// Whether a pair falls, or stays as it is but for noise.
+/// Returns whether a pair falls, or stays as it is but for noise.
 fn is_less(pair: &[f64], noise: f64) -> bool {
     matches!(pair, [before, after] if *after <= before * noise)
 }

@@ -14,27 +14,27 @@ use crate::workload::updates;
 use crate::workload::ycsb::{Distribution, Mix, UpdateStyle};
 use crate::workload::{LoadOrder, Phase, PhaseKind};
 
-/// Of records that are there.
+/// Phase of reads of records that are there.
 pub const READS: &str = "reads";
-/// Of keys that are not.
+/// Phase of reads of keys that are not.
 pub const ABSENT: &str = "absent keys";
 
-/// Of some rows in order, from anywhere.
+/// Phase of scans of some rows in order, from anywhere.
 pub const SCANS: &str = "scans";
 
 /// Rows of a scan.
 pub const SCAN_ROWS: u64 = 50;
-/// For so many reads there is one scan.
+/// Reads for each scan.
 const SCAN_PART: u64 = 10;
-/// A tenth of what a load of half a second takes.
+/// A tenth of the time that a load of half a second takes.
 const SAMPLE_INTERVAL_MS: u64 = 50;
 /// Reads beforehand: as many as are measured, so that caches are as reads leave them.
 const WARM_UP: f64 = 1.0;
 
-/// The paper's load, and reads and scans of what it left.
+/// Runs the paper's load, and reads and scans of the store that it left.
 ///
 /// # Errors
-/// All stores have failed; of a single one the contest tells.
+/// All stores have failed; the contest reports the failure of a single one.
 pub fn updates(
     program: &Program,
     setting: &Setting,
@@ -139,7 +139,7 @@ fn hold(
     contest::hold(program, &setup)
 }
 
-/// Those that were asked for, or all whose store the program has.
+/// Returns the requested points, or all whose store the program has.
 ///
 /// # Errors
 /// A name that is no point's, and a point whose store is not there.

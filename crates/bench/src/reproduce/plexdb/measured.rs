@@ -1,4 +1,4 @@
-//! What was measured of each point, read off its runs.
+//! Measurements of each point, read off its runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +6,22 @@ use super::contests::{ABSENT, READS, SCANS};
 use crate::outcome::{Contest, PhaseOutcome, RunOutcome, Sample};
 use crate::report::figures::median;
 
-/// What a device reads at least at a time.
+/// The least that a device reads at a time.
 const PAGE_BYTES: f64 = 4096.0;
 
 /// One quantity over repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// In the middle.
+    /// The value in the middle.
     pub median: f64,
-    /// Of one repeat.
+    /// The least value of a repeat.
     pub least: f64,
-    /// Of one repeat.
+    /// The greatest value of a repeat.
     pub most: f64,
 }
 
 impl Figure {
-    /// `None` of nothing.
+    /// Returns the figure; `None` of nothing.
     pub fn of(values: &[f64]) -> Option<Figure> {
         Some(Figure {
             median: median(values.iter().copied())?,
@@ -44,11 +44,11 @@ pub struct Measured {
     pub writes_per_second: Figure,
     /// The same to settled.
     pub settled_writes_per_second: Figure,
-    /// Of records that are there.
+    /// Reads of records that are there.
     pub reads: Option<Lookups>,
-    /// Of keys that are not.
+    /// Reads of keys that are not.
     pub absent: Option<Lookups>,
-    /// Of rows in order, each scan one of these lookups.
+    /// Scans of rows in order, each scan one of these lookups.
     #[serde(default)]
     pub scans: Option<Lookups>,
 }
@@ -56,7 +56,7 @@ pub struct Measured {
 /// How much of a disk tables take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
-    /// On average over the time in which the second half of all writes came in.
+    /// Average over the time in which the second half of all writes came in.
     pub mean: Figure,
     /// The most at any moment, from the first write to settled.
     pub peak: Figure,
@@ -67,7 +67,7 @@ pub struct Space {
 /// How often a byte is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Written {
-    /// To tables, until the last write was acknowledged, by the store's own count.
+    /// Writes to tables, until the last write was acknowledged, by the store's own count.
     pub load_tables: Option<Figure>,
     /// The same until nothing was left to do.
     pub settled_tables: Option<Figure>,
@@ -76,7 +76,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// To tables where the store counts that, else all.
+    /// Returns the figure of tables where the store counts it, else that of the process.
     pub fn usual(&self) -> Figure {
         self.settled_tables.unwrap_or(self.settled_process)
     }
@@ -89,13 +89,13 @@ pub struct Lookups {
     pub per_second: Figure,
     /// Bytes that the process fetched from the device for each.
     pub device_bytes: Figure,
-    /// Requests to the device, by whomever, for each; `None` where it has no counters.
+    /// Requests to the device, by any process, for each; `None` where it has no counters.
     pub device_reads: Option<Figure>,
     /// The share of them that can have asked the device, at most: one that does fetches a page at least.
     pub device_share: Figure,
 }
 
-/// All points of a contest, in its order. `data_bytes` is of distinct keys and values.
+/// Returns all points of a contest, in its order. `data_bytes` is of distinct keys and values.
 pub fn measured(contest: &Contest, data_bytes: u64) -> Vec<Measured> {
     let mut all: Vec<Measured> = Vec::new();
     for run in &contest.runs {
@@ -155,7 +155,8 @@ impl<'a> Load<'a> {
         self.0.iter().map(|phase| phase.operations).sum()
     }
 
-    /// Of the samples between half of the writes and the last acknowledgement.
+    /// Returns the mean space of the samples between half of the writes and the last
+    /// acknowledgement.
     fn mean_space_bytes(&self) -> Option<f64> {
         let half = self.operations() / 2;
         let mut before = 0;
@@ -186,7 +187,7 @@ impl<'a> Load<'a> {
             .map_or(0.0, |phase| phase.table_space_bytes as f64)
     }
 
-    /// For each byte that came in; `None` if a phase does not tell.
+    /// Returns the bytes for each byte that came in; `None` if a phase does not tell.
     fn amplified(&self, read: fn(&PhaseOutcome) -> Option<u64>) -> Option<f64> {
         let written = self
             .0

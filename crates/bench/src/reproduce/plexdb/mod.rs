@@ -1,7 +1,7 @@
 //! Deduplication compaction (PlexDB, 2020): a tiered tree that merges a level for its duplicates.
 //!
-//! `points` is the table of what is measured; `contests` runs it, `measured` reads it off, and
-//! each section has a file. `simulation` has what is not measured.
+//! `points` is the table of the measured stores; `contests` runs them, `measured` reads off their
+//! figures, and each section has a file. `simulation` has the figures that are simulated instead.
 
 mod amplification;
 mod claims;
@@ -35,7 +35,7 @@ pub struct Figures {
     pub updates: Loaded,
     /// As many writes of keys that are chosen zipfian, if that was asked for.
     pub zipfian: Option<Loaded>,
-    /// What was not measured but simulated: the paper's runs at full scale, and LSM-trie.
+    /// Simulated figures, not measured: the paper's runs at full scale, and LSM-trie.
     #[serde(default)]
     pub simulated: Vec<Simulated>,
 }
@@ -43,17 +43,17 @@ pub struct Figures {
 /// One load of all points.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Loaded {
-    /// What the report is made of.
+    /// The points of the report.
     pub points: Vec<Measured>,
     /// All runs.
     pub contest: Contest,
 }
 
 impl Figures {
-    /// That no store has failed.
+    /// Checks that no store has failed.
     ///
     /// # Errors
-    /// Those that have, and in what.
+    /// All failures, with their stores and errors.
     pub fn succeeded(&self) -> Result<()> {
         let loads = std::iter::once(&self.updates).chain(&self.zipfian);
         let failures = loads.flat_map(|load| load.contest.failures.clone());
@@ -73,8 +73,8 @@ impl Loaded {
 /// Measures every point.
 ///
 /// # Errors
-/// Arguments that make no sense, a directory that cannot be written to, and that all stores fail: one
-/// that does is left out, and told.
+/// Arguments that make no sense, a directory that cannot be written to, and the failure of all
+/// stores: a single store that fails is left out, and reported.
 pub fn reproduce(
     program: &Program,
     asked: &Plexdb,
@@ -124,7 +124,7 @@ fn zipfian(
     contests::zipfian(program, setting, &own, command)
 }
 
-/// How far it is; contests tell of their own runs.
+/// Says how far it is; contests report their own runs.
 fn say(part: &str) {
     crate::output::tell(&format!("plexdb: {part}"));
 }
@@ -153,7 +153,7 @@ fn sections(figures: &Figures) -> Vec<Section> {
         sections.push(amplification::zipfian_section(&zipfian.points));
     }
     sections.push(simulation::section(simulated));
-    // First what a reader must know before anything else.
+    // A reader must know of failures before anything else.
     if let (Err(failed), Some(first)) = (figures.succeeded(), sections.first_mut()) {
         first.notes.insert(0, failed.to_string());
     }

@@ -1,11 +1,11 @@
 //! The paper's numbers. It shows most of them in figures only: those that its text names are here.
 
-/// What stands over a report.
+/// Title of a report.
 pub const TITLE: &str = "PlexDB: deduplication compaction in a tiered LSM-tree (2020)";
 
 /// Memory for metadata beside the 20 GB that are written.
 pub const METADATA_BYTES: f64 = 1e9;
-/// Of a Bloom filter.
+/// Bits a key of a Bloom filter.
 pub const FILTER_BITS: u32 = 16;
 
 /// Bytes of files for each byte of distinct keys and values, as far as the text has them.
@@ -23,7 +23,7 @@ pub const WRITES: [(&str, f64); 1] = [("LevelDB", 10.0)];
 pub const LARGE_SPACE: [(&str, f64); 3] =
     [("LevelDB", 2.0), ("LSM-trie", 18.0), ("PlexDB 1.6", 2.0)];
 
-/// The published number of a store of the paper's.
+/// Returns the published number of a store of the paper's.
 pub fn of(numbers: &[(&str, f64)], store: &str) -> Option<f64> {
     let found = numbers.iter().find(|(name, _)| *name == store);
     found.map(|(_, number)| *number)

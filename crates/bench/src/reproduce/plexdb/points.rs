@@ -1,4 +1,4 @@
-//! What is measured: a store with options, each a point in the plot of space and writes.
+//! The measured points: each a store with options, with a place in the plot of space and writes.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use super::setting::Setting;
 use crate::contest::Program;
 use crate::store::Contestant;
 
-/// A store of the program's, told something of its own.
+/// A store of the program's, with settings of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Its name in reports and in `--points`.
     pub name: &'static str,
     /// The contestant that it is.
     pub store: &'static str,
-    /// What the paper calls what it stands for, where it has that.
+    /// The paper's name for its counterpart, where the paper has one.
     pub paper: Option<&'static str>,
     /// Options by the store's own names, beside `sizes`.
     pub options: &'static [(&'static str, &'static str)],
@@ -115,25 +115,26 @@ const SCORED: (&str, &str) = ("compaction_policy", "score");
 const THRESHOLD: &str = "dedup_threshold";
 const SCORE: &str = "least_score";
 
-/// Sub-levels of a tiered level. The paper does not say how many it has. Of 9 to 16, simulated, twelve write
-/// least for their space under uniform updates, at the threshold of 1.2 (docs/compaction.md).
+/// Sub-levels of a tiered level. The paper does not say how many it has. Of 9 to 16, simulated,
+/// twelve write least for their space under uniform updates, at the threshold of 1.2
+/// (docs/compaction.md).
 const SUB_LEVELS: u64 = 12;
 
 /// Options that make a curve of points: its name, and the option.
 const CURVES: [(&str, &str); 2] = [("dedup", THRESHOLD), ("score", SCORE)];
 
 impl Point {
-    /// One of [`POINTS`].
+    /// Returns one of [`POINTS`].
     pub fn named(name: &str) -> Option<&'static Point> {
         POINTS.iter().find(|point| point.name == name)
     }
 
-    /// At which rate of duplicates it merges a level, if it does.
+    /// Returns the rate of duplicates at which it merges a level, if it does.
     pub fn threshold(&self) -> Option<f64> {
         self.number(THRESHOLD)
     }
 
-    /// The curve that it lies on, with others of one option.
+    /// Returns the curve that it lies on, with others of one option.
     pub fn curve(&self) -> Option<&'static str> {
         let found = CURVES
             .iter()
@@ -141,7 +142,7 @@ impl Point {
         found.map(|(name, _)| *name)
     }
 
-    /// Whether it is the engine of this repository.
+    /// Returns whether it is the engine of this repository.
     pub fn is_terrace(&self) -> bool {
         self.store == TERRACE
     }
@@ -151,7 +152,7 @@ impl Point {
         found.and_then(|(_, value)| value.parse().ok())
     }
 
-    /// All that it is told beside what all stores are.
+    /// Returns all its settings beside those of all stores.
     pub fn told(&self, setting: &Setting) -> BTreeMap<String, String> {
         let own = self.options.iter();
         let own = own.map(|(name, value)| (name.to_string(), value.to_string()));
@@ -166,9 +167,9 @@ impl Point {
     }
 }
 
-/// The shape of a tree, as a multiple of a write buffer: a table is as large as one, level 0 is merged at
-/// four, level 1 holds four, and each level is ten times the one above; a tiered one has [`SUB_LEVELS`]. What a store does not let be set is
-/// told in the report's conditions.
+/// Returns the shape of a tree, as a multiple of a write buffer. A table is as large as one, level
+/// 0 is merged at four, level 1 holds four, and each level is ten times the one above; a tiered one
+/// has [`SUB_LEVELS`]. The report's conditions name the settings that a store does not have.
 fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
     match store {
         TERRACE => vec![
@@ -195,8 +196,8 @@ fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
     }
 }
 
-/// A contestant for each point whose store the program has: opened as that store is, under the point's
-/// name. A run's process finds it so.
+/// Returns a contestant for each point whose store the program has: opened as that store is, under
+/// the point's name. A run's process finds it so.
 pub fn contestants(program: &Program) -> Vec<Contestant> {
     let of_store = |point: &Point| {
         let mut known = program.contestants.iter();
@@ -235,7 +236,7 @@ mod tests {
         );
     }
 
-    /// A name of an option or a policy that there is not would fail in the first run of a long contest.
+    /// An unknown name of an option or a policy would fail in the first run of a long contest.
     #[test]
     fn terrace_accepts_what_its_points_are_told() {
         let setting = Setting::tiny_for_tests();

@@ -1,4 +1,4 @@
-//! The paper's setting at a scale, and what it leaves open.
+//! The paper's setting at a scale, and the choices that it leaves open.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,35 +13,35 @@ use crate::workload::updates::{self, Updates};
 
 /// A write buffer is this part of the distinct data.
 const BUFFER_PART: u64 = 100;
-/// With less no store works; a multiple of what Terrace's arenas grow by.
+/// With less no store works; a multiple of the step by which Terrace's arenas grow.
 const LEAST_BUFFER_BYTES: u64 = 64 << 10;
 const BUFFER_STEP_BYTES: u64 = 4096;
 /// The least with which a store caches anything.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// Of `--tiny`.
+/// Scale of `--tiny`.
 const TINY_SCALE: f64 = 0.0003;
-/// One record in so many is read, existing and absent ones.
+/// Records for each record that is read; existing and absent ones.
 const READ_PART: u64 = 10;
 /// Fewer take no time that could be measured.
 const LEAST_READS: u64 = 10_000;
 
 /// Of the writes, after the first, of each record on average.
 pub const UPDATES: Updates = Updates::USUAL;
-/// What can be asked for: with none every lookup asks every run.
+/// Accepted values: with no filter every lookup asks every run.
 const FILTER_BITS: RangeInclusive<u32> = 1..=32;
-/// One that is filled, and one that is written to tables: what LevelDB has.
+/// One that is filled, and one that is written to tables, as in LevelDB.
 const WRITE_BUFFERS: u32 = 2;
 
-/// What all points share.
+/// Settings that all points share.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Of the paper's volume.
+    /// Share of the paper's volume.
     pub scale: f64,
     /// Distinct.
     pub records: u64,
-    /// Of one write buffer.
+    /// Bytes of one write buffer.
     pub buffer_bytes: u64,
-    /// For what is read.
+    /// For reads.
     pub cache_bytes: u64,
     /// Reads of records that are there, and of as many that are not.
     pub reads: u64,
@@ -51,7 +51,7 @@ pub struct Setting {
     pub rate: Option<f64>,
     /// Runs of each point.
     pub repeats: u32,
-    /// From which streams are made.
+    /// Seed from which streams are made.
     pub seed: u64,
     /// Where stores are made.
     pub directory: PathBuf,
@@ -102,7 +102,7 @@ impl Setting {
         })
     }
 
-    /// The paper's volume, for what takes no time.
+    /// Returns the paper's volume, for work that takes no time.
     pub fn at_full_scale(updates: Updates) -> Self {
         let records = updates.whole_groups(updates::dataset(updates, 1.0).records);
         let data_bytes = of_records(records).expected_bytes();
@@ -120,28 +120,28 @@ impl Setting {
         }
     }
 
-    /// The records.
+    /// Returns the records.
     pub fn dataset(&self) -> Dataset {
         of_records(self.records)
     }
 
-    /// Bytes of keys and values of all records, once each.
+    /// Returns the bytes of keys and values of all records, once each.
     pub fn data_bytes(&self) -> u64 {
         self.dataset().expected_bytes()
     }
 
-    /// Of all records together, the first ones included.
+    /// Returns the writes of all records together, the first ones included.
     pub fn writes(&self) -> u64 {
         self.records * u64::from(1 + UPDATES.mean)
     }
 
-    /// Whether a tree grows as deep as claims are about: else a write buffer and what is merged at a
-    /// time are too much of the data.
+    /// Returns whether a tree grows as deep as claims are about: else a write buffer and the data
+    /// merged at a time are too much of the whole.
     pub fn tells(&self) -> bool {
         self.data_bytes() >= self.buffer_bytes * BUFFER_PART / 2
     }
 
-    /// What all stores are told.
+    /// Returns the settings of all stores.
     pub fn settings(&self) -> Settings {
         Settings {
             cache_bytes: self.cache_bytes,
@@ -157,7 +157,7 @@ impl Setting {
         }
     }
 
-    /// What a reader must know of it.
+    /// Returns the conditions that a reader must know.
     pub fn conditions(&self) -> Vec<(String, String)> {
         let part = self.data_bytes() as f64 / self.buffer_bytes as f64;
         let data = format!(

@@ -1,5 +1,5 @@
-//! What needs more data than there is time for, and a store that there is not here: the paper's runs at
-//! full scale and LSM-trie, by simulation.
+//! Runs that need more data than there is time for, and a store that is not here: the paper's runs
+//! at full scale and LSM-trie, by simulation.
 //!
 //! The policies are Terrace's own, and choose merges of tables of which only sizes are known
 //! (`terrace_tools::simulate`). Shapes are those of the measured points. Merges take no time there.
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::stores::terrace::options;
 use crate::workload::updates::Updates;
 
-/// What is published as about a number holds within a tenth of it.
+/// A number published as about another holds within a tenth of it.
 const ABOUT: f64 = 1.1;
 /// LSM-trie with write buffers like those of the others.
 pub const TRIE: &str = "lsm-trie";
@@ -25,7 +25,7 @@ pub const TRIE: &str = "lsm-trie";
 pub const TRIE_32: &str = "lsm-trie-32-mb";
 const TRIE_TABLE_BYTES: u64 = 32 << 20;
 const DEDUP_1_6: &str = "terrace-dedup-1.6";
-/// Of the larger run, which the paper held at one threshold.
+/// Points of the larger run, which the paper held at one threshold.
 const LARGE_POINTS: [&str; 6] = [
     LEVELED,
     TIERED,
@@ -44,11 +44,11 @@ pub struct Simulated {
     pub updates: Updates,
     /// Bytes of a write buffer.
     pub buffer_bytes: u64,
-    /// What it costs.
+    /// Its costs.
     pub outcome: Outcome,
 }
 
-/// Both loads under every point.
+/// Simulates both loads under every point.
 ///
 /// # Errors
 /// None, as long as points can be simulated.
@@ -72,7 +72,8 @@ pub fn simulated() -> Result<Vec<Simulated>> {
     Ok(all)
 }
 
-/// `None` of what the paper did not try with this load; of no point an LSM-trie.
+/// Simulates a point, or an LSM-trie without one; `None` if the paper did not try it with this
+/// load.
 fn of_point(
     name: &str,
     point: Option<&Point>,
@@ -108,7 +109,7 @@ fn of_point(
     }))
 }
 
-/// Labelled as what it is.
+/// Returns a section labelled as simulated.
 pub fn section(simulated: &[Simulated]) -> Section {
     let runs = [Updates::USUAL, Updates::LARGE];
     Section {
@@ -187,7 +188,7 @@ fn table(simulated: &[Simulated], updates: Updates) -> Table {
 /// A figure of the paper for each store.
 type Numbers = &'static [(&'static str, f64)];
 
-/// Space and writes, as far as the paper has them.
+/// Returns space and writes, as far as the paper has them.
 fn published(updates: Updates) -> (Numbers, Numbers) {
     match updates == Updates::LARGE {
         true => (&paper::LARGE_SPACE, &[]),
@@ -195,7 +196,7 @@ fn published(updates: Updates) -> (Numbers, Numbers) {
     }
 }
 
-/// What the paper calls what a point stands for.
+/// Returns the paper's name for the counterpart of a point.
 fn paper_name(name: &str) -> Option<&'static str> {
     match name {
         LEVELED => Some("LevelDB"),
@@ -226,13 +227,13 @@ fn point(one: &Simulated) -> report::Point {
     }
 }
 
-/// LSM-trie beside what was measured of the same load.
+/// Returns LSM-trie as a point beside the measured ones of the same load.
 pub fn trie_point(simulated: &[Simulated]) -> Option<report::Point> {
     let found = of_run(simulated, Updates::USUAL).find(|one| one.name == TRIE);
     found.map(point)
 }
 
-/// What the paper claims of LSM-trie and of the larger run.
+/// Returns the paper's claims on LSM-trie and on the larger run.
 pub fn claims(simulated: &[Simulated]) -> Vec<Claim> {
     let found = Found(simulated);
     let all = [
@@ -259,7 +260,7 @@ impl Found<'_> {
         found.map(|one| &one.outcome)
     }
 
-    /// When all is written.
+    /// Returns the space when all is written.
     fn space(&self, updates: Updates, name: &str) -> Option<f64> {
         Some(self.outcome(updates, name)?.space.settled)
     }

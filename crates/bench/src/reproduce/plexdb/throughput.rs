@@ -6,7 +6,7 @@ use super::measured::{Figure, Lookups, Measured};
 use crate::report::numbers::digits;
 use crate::reproduce::report::{Bar, Chart, Section, Table, Whose};
 
-/// Of the paper's load and of reads after it.
+/// Shows the throughput of the paper's load and of reads after it.
 pub fn section(points: &[Measured]) -> Section {
     Section {
         figure: "20 GB, 9 updates a key".into(),
@@ -42,7 +42,7 @@ pub fn section(points: &[Measured]) -> Section {
     }
 }
 
-/// Thousands, with as many digits as they need.
+/// Returns thousands, with as many digits as they need.
 fn thousands(figure: Figure) -> String {
     text(Figure {
         median: figure.median / 1e3,

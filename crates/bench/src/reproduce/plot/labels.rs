@@ -1,9 +1,9 @@
 //! Places for names beside points, so that none lies on a point or on another name.
 
-/// Of a letter, about.
+/// Approximate width of a letter.
 const LETTER: f64 = 6.4;
 const HEIGHT: f64 = 13.0;
-/// Between a point and its name.
+/// Gap between a point and its name.
 const GAP: f64 = 8.0;
 
 /// Returns about the width of a text.
@@ -21,7 +21,7 @@ impl Area {
     }
 }
 
-/// What is taken already.
+/// Areas that are taken already.
 #[derive(Clone, Debug)]
 pub struct Labels {
     taken: Vec<Area>,
@@ -40,9 +40,9 @@ impl Labels {
         }
     }
 
-    /// Left end and base line of a name: to the right of its point, to the left, above or below, and
-    /// further up and down, wherever there is room first; where there is none, to the right as far as the
-    /// drawing goes.
+    /// Returns the left end and the base line of a name: to the right of its point, to the left,
+    /// above or below, and further up and down, wherever there is room first. Where there is none,
+    /// the name stands to the right as far as the drawing goes.
     pub fn place(&mut self, (x, y): (f64, f64), name: &str) -> (f64, f64) {
         let width = width(name);
         let beside = [x + GAP, x - GAP - width, x - width / 2.0];

@@ -6,13 +6,13 @@ const ROOM: f64 = 1.12;
 /// The same of a linear axis, which needs less of it.
 const LINEAR_ROOM: f64 = 1.04;
 
-/// What can be marked, times any power of ten.
+/// Marked values, times any power of ten.
 const MARKED: [f64; 8] = [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0];
 
 /// Fewer marks than these are too few: then all that can be marked is.
 const FEW: usize = 4;
 
-/// From a value to its place.
+/// A map from a value to its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     least: f64,
@@ -23,7 +23,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// So that all values lie between these two places; `None` without values.
+    /// Makes a scale on which all values lie between these two places; `None` without values.
     pub fn of(values: impl Iterator<Item = f64> + Clone, from: f64, to: f64) -> Option<Scale> {
         let least = values.clone().reduce(f64::min)? / ROOM;
         let most = values.reduce(f64::max)? * ROOM;
@@ -36,7 +36,7 @@ impl Scale {
         })
     }
 
-    /// The same from zero on, in equal steps.
+    /// Makes the same scale from zero on, in equal steps.
     pub fn linear(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Scale> {
         let most = values.reduce(f64::max)? * LINEAR_ROOM;
         (most > 0.0 && most.is_finite()).then_some(Scale {
@@ -48,7 +48,7 @@ impl Scale {
         })
     }
 
-    /// Where a value lies.
+    /// Returns the place of a value.
     pub fn place(&self, value: f64) -> f64 {
         let share = match self.is_linear {
             true => value / self.most,
@@ -57,7 +57,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values between the ends, ascending.
+    /// Returns round values between the ends, ascending.
     pub fn ticks(&self) -> Vec<f64> {
         if self.is_linear {
             return self.steps();

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// Inserts into an empty store.
 const WORKLOAD: &str = "G";
 
-/// What the figure is made of.
+/// Numbers of the figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgainstNovelsm {
     /// The gain of the region.
@@ -57,7 +57,7 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ag
     Ok(AgainstNovelsm { gain, contest })
 }
 
-/// For people.
+/// Shows the gain to people.
 pub fn section(found: &AgainstNovelsm, modelled: bool) -> Section {
     let gain = &found.gain;
     let mut table = Table::new(
@@ -115,7 +115,7 @@ pub fn section(found: &AgainstNovelsm, modelled: bool) -> Section {
     }
 }
 
-/// The gain, and the rate.
+/// Returns the claims on the gain and on the rate.
 pub fn claims(found: &AgainstNovelsm, because: &str) -> Vec<Claim> {
     let gain = &found.gain;
     vec![

@@ -1,4 +1,4 @@
-//! Figure 2.1: what the region in use carries, access by access.
+//! Figure 2.1: the bandwidth of the region in use, access by access.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,45 +18,45 @@ use crate::{Error, Result};
 
 /// More do not help a memory that is shared.
 const MOST_THREADS: usize = 4;
-/// Of each thread and each kind of access.
+/// Bytes of each thread and each kind of access.
 const BYTES: u64 = 64 << 20;
 const TINY_BYTES: u64 = 1 << 20;
 const LARGEST_ACCESS: usize = 256;
 
-/// What the figure is made of.
+/// Numbers of the figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bandwidths {
-    /// Side by side.
+    /// Threads side by side.
     pub threads: usize,
     /// The region, in its own words.
     pub region: String,
-    /// By size of access.
+    /// Bandwidths by size of access.
     pub accesses: Vec<Found>,
-    /// To make a full arena survive a power cut, ms; `None` where that cannot be.
+    /// Time to make a full arena survive a power cut, ms; `None` where that cannot be.
     pub persist_arena_ms: Option<f64>,
 }
 
-/// Of one size of access, GB/s of payload.
+/// Bandwidths of one size of access, GB/s of payload.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Found {
     /// Bytes of an access.
     pub access_bytes: usize,
     /// Reads at random places.
     pub read: f64,
-    /// Frames appended, each of which survives what appended frames survive.
+    /// Frames appended, each of which survives as appended frames do.
     pub write: f64,
     /// The published mix of both.
     pub mixed: f64,
 }
 
-/// The region, and what one thread does to it.
+/// The region, and the accesses of one thread.
 struct Load<'a> {
     region: &'a Region,
     /// The last one used.
     generations: &'a AtomicU64,
     bus: Option<&'a Bus>,
     access_bytes: usize,
-    /// Of payload.
+    /// Bytes of payload.
     bytes: u64,
     reads_percent: u64,
 }
@@ -117,7 +117,7 @@ fn side_by_side(load: &Load<'_>, threads: usize) -> Result<f64> {
 }
 
 impl Load<'_> {
-    /// GB/s of one thread: what it read and wrote, in the time that took.
+    /// Reads and writes by one thread; returns their GB/s.
     fn run(&self, mut random: Random) -> Result<f64> {
         let payload = [0x5A; LARGEST_ACCESS];
         let payload = payload.get(..self.access_bytes).unwrap_or_default();
@@ -143,7 +143,7 @@ impl Load<'_> {
         Ok(carried as f64 / (nanoseconds as f64).max(1.0))
     }
 
-    /// Until the arena is full, or was read as often as there are frames in it.
+    /// Accesses frames until the arena is full, or was read as often as there are frames in it.
     fn go_through(
         &self,
         arena: &Arena,
@@ -184,7 +184,7 @@ impl Load<'_> {
     }
 }
 
-/// False when the arena is full.
+/// Appends a frame; returns false when the arena is full.
 fn append(arena: &Arena, payload: &[u8], places: &mut Vec<usize>) -> Result<bool> {
     let frame = Frame {
         first_sequence: places.len() as u64 + 1,
@@ -220,7 +220,7 @@ fn persist_arena(region: &Region, generation: u64) -> Result<Option<f64>> {
     Ok(Some(took.as_secs_f64() * 1e3))
 }
 
-/// Published and found, side by side: name, size, published, ours.
+/// Returns published and found, side by side: name, size, published, ours.
 fn pairs(found: &Bandwidths) -> Vec<(&'static str, usize, f64, f64)> {
     let rows = BANDWIDTHS.iter().zip(&found.accesses);
     rows.flat_map(|(published, own)| {
@@ -234,7 +234,7 @@ fn pairs(found: &Bandwidths) -> Vec<(&'static str, usize, f64, f64)> {
     .collect()
 }
 
-/// For people.
+/// Shows the bandwidths to people.
 pub fn section(found: &Bandwidths, modelled: bool) -> Section {
     let mut table = Table::new(
         &format!("GB/s, {} threads, region {}", found.threads, found.region),
@@ -282,7 +282,7 @@ pub fn section(found: &Bandwidths, modelled: bool) -> Section {
     }
 }
 
-/// What only the memory itself could tell.
+/// Returns the claim that only the memory itself could decide.
 pub fn claims(found: &Bandwidths, modelled: bool) -> Vec<Claim> {
     let [large, small] = &paper::BANDWIDTHS;
     let own = |at: usize| found.accesses.get(at).map_or(0.0, |found| found.read);

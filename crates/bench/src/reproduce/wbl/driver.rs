@@ -12,23 +12,23 @@ use crate::values::Values;
 use crate::workload::{Dataset, Phase};
 use crate::{Error, Result};
 
-/// What clients did.
+/// Work of the clients.
 #[derive(Debug)]
 pub struct Driven {
-    /// From the first operation to the last acknowledgement.
+    /// Time from the first operation to the last acknowledgement.
     pub seconds: f64,
     /// All of them.
     pub operations: u64,
     /// Gets, those of read-modify-writes included.
     pub gets: u64,
-    /// Of inserts; `None` if there were none.
+    /// Latency of inserts; `None` if there were none.
     pub inserts: Option<Latency>,
 }
 
 /// Runs the phase's clients to their ends, in a closed loop.
 ///
 /// # Errors
-/// Whatever the store errs in, and a record that is not there.
+/// Any error of the store, and a record that is not there.
 pub fn drive(db: &Db, phase: &Phase, dataset: &Dataset, seed: u64) -> Result<Driven> {
     let values = dataset.values(seed);
     let streams = phase.streams(dataset, seed);

@@ -1,8 +1,9 @@
-//! A DRAM buffer under each rule for writes, simulated: what only concurrency shows, made countable.
+//! A DRAM buffer under each rule for writes, simulated: effects that only concurrency shows, made
+//! countable.
 //!
 //! One stream of operations stands for all clients. A write takes effect *some operations later*:
 //! meanwhile the other clients have theirs. Under the thesis' rule a key's copy is removed when its
-//! write begins and comes back when it ends, and a read in between misses; nor may that read bring the
+//! write begins and comes back when it ends. A read in between misses; nor may that read bring the
 //! old value back, or it would be stale. Memory is counted in entries, and the least recently used
 //! goes.
 
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// What a write does to the buffer.
+/// The effect of a write on the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
@@ -26,7 +27,7 @@ impl Rule {
     /// All, in the order of reports.
     pub const ALL: [Rule; 3] = [Rule::Resident, Rule::ForwardAll, Rule::InvalidateFirst];
 
-    /// In words.
+    /// Returns its name in words.
     pub fn name(self) -> &'static str {
         match self {
             Rule::InvalidateFirst => "invalidate, then forward (thesis)",
@@ -36,7 +37,7 @@ impl Rule {
     }
 }
 
-/// What is asked of the buffer.
+/// A request to the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A read; if it misses, its record comes in.
@@ -107,7 +108,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the key is there; it is the youngest then.
+    /// Makes a key that is there the youngest; returns whether it is there.
     fn touch(&mut self, key: u64) -> bool {
         let is_there = self.used_at.contains_key(&key);
         if is_there {

@@ -6,15 +6,15 @@ use crate::outcome::{Contest, RunOutcome};
 use crate::report::figures::median;
 use crate::reproduce::report::{Verdict, because};
 
-/// The gain of one store over another in one phase. Each repeat gives one, of runs that followed each
-/// other; so what drifts on the machine meets both.
+/// The gain of one store over another in one phase. Each repeat gives one, of runs that followed
+/// each other; so a drift of the machine meets both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
     /// The phase.
     pub phase: String,
     /// Operations a second of the store that is compared with, median.
     pub baseline_rate: f64,
-    /// Of the other, median.
+    /// Median rate of the other.
     pub rate: f64,
     /// Median of all repeats, %.
     pub percent: f64,
@@ -27,7 +27,7 @@ pub struct Gain {
 }
 
 impl Gain {
-    /// `None` unless both stores went through the phase in at least one repeat.
+    /// Returns the gain; `None` unless both stores went through the phase in at least one repeat.
     pub fn of(contest: &Contest, phase: &str, store: &str, baseline: &str) -> Option<Gain> {
         let rates = |store: &str| -> Vec<(u32, f64)> {
             let runs = contest.runs.iter().filter(|run| run.store == store);
@@ -54,12 +54,12 @@ impl Gain {
         })
     }
 
-    /// Whether all repeats lie on one side of no gain. One repeat tells nothing.
+    /// Returns whether all repeats lie on one side of no gain. One repeat tells nothing.
     pub fn exceeds_spread(&self) -> bool {
         self.repeats > 1 && (self.least_percent > 0.0 || self.most_percent < 0.0)
     }
 
-    /// A published gain beside it: only its sign can be the same on another machine.
+    /// Judges a published gain beside it: only its sign can be the same on another machine.
     pub fn verdict(&self, published_percent: f64) -> Verdict {
         if !self.exceeds_spread() {
             Verdict::CannotBeTold
@@ -90,7 +90,7 @@ impl Gain {
     }
 }
 
-/// Operations a second of a run's phase, to the last acknowledgement.
+/// Returns the operations a second of a run's phase, to the last acknowledgement.
 fn rate(run: &RunOutcome, phase: &str) -> Option<f64> {
     let found = run.phases.iter().find(|found| found.name == phase)?;
     (found.acknowledged_s > 0.0).then(|| found.operations as f64 / found.acknowledged_s)

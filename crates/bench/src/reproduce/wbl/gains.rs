@@ -16,33 +16,33 @@ use crate::workload::ycsb::UpdateStyle;
 use crate::workload::{Options, named};
 use crate::{Error, Result};
 
-/// In this order: what leaves the records as they are comes first. G begins anew; H goes on from its
-/// records.
+/// In this order: workloads that leave the records as they are come first. G begins with a new
+/// store; H goes on from its records.
 const WORKLOADS: &str = "A,B,C,F100,D,G,H";
 
 const ROCKSDB: &str = "rocksdb";
 
-/// What the figures are made of.
+/// Numbers of the figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Gains {
     /// The store with its new writes in the region.
     pub region: String,
-    /// Against each baseline, the one that stands for the thesis' first.
+    /// Comparisons against each baseline, the one that stands for the thesis' first.
     pub comparisons: Vec<Comparison>,
     /// All runs.
     pub contest: Contest,
 }
 
-/// Against one baseline.
+/// Gains against one baseline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// Its name.
     pub baseline: String,
-    /// By workload, in the thesis' order.
+    /// Gains by workload, in the thesis' order.
     pub gains: Vec<Gain>,
 }
 
-/// The name of the contestant with the region.
+/// Returns the name of the contestant with the region.
 pub fn region_name(setting: &Setting) -> &'static str {
     match setting.model {
         Some(_) => REGION_MODELLED,
@@ -50,7 +50,7 @@ pub fn region_name(setting: &Setting) -> &'static str {
     }
 }
 
-/// The model on its way to a run's process.
+/// Returns the options that take the model to a run's process.
 pub fn own_options(
     setting: &Setting,
     contestant: &str,
@@ -101,8 +101,8 @@ pub fn measure(program: &Program, setting: &Setting, command: &str) -> Result<Ga
     })
 }
 
-/// The thesis compares an engine with itself: so the store with a log is first, by which claims are
-/// judged, and RocksDB, another engine, follows where the program has it.
+/// Returns the baselines. The thesis compares an engine with itself: so the store with a log is
+/// first, by which claims are judged. RocksDB, another engine, follows where the program has it.
 fn baselines(program: &Program) -> Vec<&'static str> {
     let mut known = program.contestants.iter();
     let has_rocksdb = known.any(|contestant| contestant.name == ROCKSDB);
@@ -111,7 +111,7 @@ fn baselines(program: &Program) -> Vec<&'static str> {
         .collect()
 }
 
-/// YCSB workloads over the setting's records.
+/// Plans YCSB workloads over the setting's records.
 pub fn plan(setting: &Setting, workloads: &str, records: u64) -> Result<Plan> {
     let options = Options {
         records: Some(records),
@@ -134,7 +134,7 @@ pub fn plan(setting: &Setting, workloads: &str, records: u64) -> Result<Plan> {
     })
 }
 
-/// For people.
+/// Shows the gains to people.
 pub fn section(gains: &Gains, modelled: bool) -> Section {
     let bar = |label: &str, whose, value| Bar {
         label: label.into(),
@@ -216,7 +216,7 @@ fn table(comparison: &Comparison, region: &str) -> Table {
     table
 }
 
-/// One for each workload, against the baseline that stands for the thesis'.
+/// Returns one claim for each workload, against the baseline that stands for the thesis'.
 pub fn claims(gains: &Gains, because: &str) -> Vec<Claim> {
     let Some(comparison) = gains.comparisons.first() else {
         return Vec::new();

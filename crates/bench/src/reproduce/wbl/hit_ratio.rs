@@ -14,17 +14,17 @@ use crate::workload::ycsb::{self, UpdateStyle};
 use crate::workload::{Dataset, Phase};
 
 const WORKLOADS: [&str; 3] = ["A", "B", "C"];
-/// Side by side, so that reads fall between a write's beginning and its end.
+/// Clients side by side, so that reads fall between a write's beginning and its end.
 const CLIENTS: u32 = 4;
 /// Operations of others between a write's beginning and its end, in the simulation.
 const WINDOWS: [usize; 3] = [0, 4, 64];
 
-/// What the figure is made of.
+/// Numbers of the figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HitRatios {
-    /// Of the store's own buffer.
+    /// Ratios of the store's own buffer.
     pub measured: Vec<Measured>,
-    /// Of the simulation.
+    /// Ratios of the simulation.
     pub simulated: Vec<Simulated>,
     /// Entries of the simulation's buffer.
     pub simulated_entries: usize,
@@ -35,7 +35,7 @@ pub struct HitRatios {
 pub struct Measured {
     /// A workload of YCSB.
     pub workload: String,
-    /// Of the store's read buffer.
+    /// Policy of the store's read buffer.
     pub policy: ForwardPolicy,
     /// Gets that the buffer answered, of all gets, from 0 to 1.
     pub hit_ratio: f64,
@@ -48,7 +48,7 @@ pub struct Measured {
 pub struct Simulated {
     /// A workload of YCSB.
     pub workload: String,
-    /// What a write does.
+    /// The effect of a write.
     pub rule: Rule,
     /// Operations between a write's beginning and its end.
     pub window: usize,
@@ -56,7 +56,7 @@ pub struct Simulated {
     pub hit_ratio: f64,
 }
 
-/// What our store calls the rules of the simulation.
+/// Returns our store's name for a rule of the simulation.
 fn policy(rule: Rule) -> ForwardPolicy {
     match rule {
         Rule::Resident => ForwardPolicy::Resident,
@@ -109,7 +109,7 @@ fn phase(setting: &Setting, dataset: &Dataset, workload: &str) -> Result<Phase> 
     phase.ok_or_else(|| format!("there is no workload {workload}").into())
 }
 
-/// One store, loaded and settled, goes through the workloads.
+/// Measures one store, loaded and settled, which goes through the workloads.
 fn measure_policy(
     setting: &Setting,
     dataset: &Dataset,
@@ -146,7 +146,7 @@ fn measure_policy(
     Ok(measured)
 }
 
-/// What all clients ask, in turns.
+/// Returns the requests of all clients, in turns.
 fn accesses(phase: &Phase, dataset: &Dataset, seed: u64) -> Vec<Access> {
     let mut streams = phase.streams(dataset, seed);
     let mut accesses = Vec::new();
@@ -165,7 +165,7 @@ fn accesses(phase: &Phase, dataset: &Dataset, seed: u64) -> Vec<Access> {
     }
 }
 
-/// For people.
+/// Shows the ratios to people.
 pub fn section(found: &HitRatios, setting: &Setting) -> Section {
     Section {
         figure: "Figure 4.4".into(),
@@ -253,7 +253,7 @@ fn chart(found: &HitRatios) -> Chart {
     }
 }
 
-/// No number was published that ours could be held against.
+/// Returns the claims, none of which can be judged: no number was published.
 pub fn claims(found: &HitRatios) -> Vec<Claim> {
     let of = |workload: &str, wanted: ForwardPolicy| {
         let mut own = found.measured.iter();

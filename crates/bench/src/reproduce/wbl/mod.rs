@@ -1,6 +1,6 @@
 //! Write-behind logging (WBL, 2022): new writes into persistent memory, without a log.
 //!
-//! Each figure has a file: how it is measured, how it is shown, and what is left of its claims.
+//! Each figure has a file: its measurement, its presentation, and verdicts on its claims.
 
 mod against_novelsm;
 mod bandwidth;
@@ -53,7 +53,7 @@ pub struct Figures {
 pub fn reproduce(program: &Program, asked: &Wbl, command: &str) -> Result<Reproduction<Figures>> {
     let setting = Setting::of(asked)?;
     contest::check_directory(&setting.directory)?;
-    // First what a directory without mappings refuses.
+    // First the part that a directory without mappings refuses.
     say("figure 2.1");
     let bandwidth = bandwidth::measure(&setting)?;
     say("figures 4.2 and 4.3");
@@ -85,7 +85,7 @@ pub fn reproduce(program: &Program, asked: &Wbl, command: &str) -> Result<Reprod
     })
 }
 
-/// How far it is; contests tell of their own runs.
+/// Says how far it is; contests report their own runs.
 fn say(part: &str) {
     crate::output::tell(&format!("wbl: {part}"));
 }

@@ -1,21 +1,21 @@
 //! NoveLSM's policy as a composition of two stores, for comparison only.
 //!
 //! The policy: writes go to a logged MemTable in DRAM; while that one stalls they go to a second,
-//! mutable MemTable in persistent memory. Here the first is a store with the persist method `written`
-//! (one `pwrite` a commit group, as into a log), and the second a store with a mapped region. A write
-//! is offered to the first with `no_stall`; where that refuses, the second takes it, and waits where
-//! it must.
+//! mutable MemTable in persistent memory. Here the first is a store with the persist method
+//! `written` (one `pwrite` a commit group, as into a log). The second is a store with a mapped
+//! region. A write is offered to the first with `no_stall`; if the first refuses, the second takes
+//! it, and waits where it must.
 //!
-//! What differs from NoveLSM: each of the two has levels of its own, so that a read of a key that is in
-//! neither's memory may ask the tables of both; immutable MemTables of the first stay in DRAM (with
-//! their log) and not in persistent memory; values are 9 bytes longer.
+//! Differences from NoveLSM: each of the two has levels of its own, so that a read of a key that is
+//! in neither's memory may ask the tables of both. Immutable MemTables of the first stay in DRAM
+//! (with their log) and not in persistent memory. Values are 9 bytes longer.
 //!
 //! # The newest version wins
-//! A key may be in both stores. Each write takes a number while it holds its key's *turn*, a lock shared
-//! by few other keys, and gives it up only when it is acknowledged. So within a store the last version
-//! of a key is the one with the greatest number, and over both stores the greater of the two numbers
-//! is that of the last write that was acknowledged. A deletion is a version, too: in the other store
-//! there may be an older value.
+//! A key may be in both stores. Each write takes a number while it holds its key's *turn*, a lock
+//! shared by few other keys, and gives it up only when it is acknowledged. So within a store the
+//! last version of a key is the one with the greatest number. Over both stores the greater of the
+//! two numbers is that of the last write that was acknowledged. A deletion is a version, too: in
+//! the other store there may be an older value.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -36,10 +36,10 @@ mod merge;
 
 use merge::{Cursor, Merge};
 
-/// Keys in flight rarely meet in one of so many.
+/// So many turns that keys in flight rarely share one.
 const TURNS: usize = 1024;
 
-/// Each version in a store: its number, what it is, and the value.
+/// Each version in a store: its number, its kind, and the value.
 const NUMBER_BYTES: usize = 8;
 const VALUE: u8 = 1;
 const DELETION: u8 = 0;
@@ -47,7 +47,7 @@ const DELETION: u8 = 0;
 struct Novelsm {
     /// The logged one, which is asked first.
     logged: Db,
-    /// Takes what would stall.
+    /// Takes the writes that would stall.
     overflow: Db,
     last_number: AtomicU64,
     turns: Vec<Mutex<()>>,
@@ -92,7 +92,7 @@ pub fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     })
 }
 
-/// The greatest number in a store that was there before.
+/// Returns the greatest number in a store that was there before.
 fn last_number(db: &Db) -> Result<u64> {
     let mut iterator = db.iter(IterOptions::default())?;
     iterator.seek_to_first()?;
@@ -159,7 +159,7 @@ impl Novelsm {
         })
     }
 
-    /// Where there is room: in the logged store, or else in the other.
+    /// Stores a version where there is room: in the logged store, or else in the other.
     fn store(&self, key: &[u8], bytes: &[u8]) -> Result<()> {
         let impatient = WriteOptions {
             no_stall: true,
@@ -185,7 +185,7 @@ fn batch(key: &[u8], bytes: &[u8]) -> Result<WriteBatch> {
     Ok(batch)
 }
 
-/// Which turn a key takes.
+/// Returns the turn of a key.
 fn turn_of(key: &[u8]) -> usize {
     let hash = key.iter().fold(0, |hash: u64, byte| {
         fnv_64(hash.rotate_left(8) ^ u64::from(*byte))

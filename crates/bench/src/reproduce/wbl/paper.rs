@@ -1,6 +1,6 @@
 //! The thesis' numbers.
 
-/// What stands over a report.
+/// Title of a report.
 pub const TITLE: &str =
     "WBL: write-behind logging for key-value stores in persistent memory (thesis, 2022)";
 
@@ -58,10 +58,10 @@ pub const BANDWIDTHS: [Bandwidth; 2] = [
     },
 ];
 
-/// Of the mix.
+/// Share of reads in the mix.
 pub const MIXED_READS_PERCENT: u64 = 67;
 
-/// The published gain of a workload.
+/// Returns the published gain of a workload.
 pub fn gain(workload: &str) -> Option<f64> {
     let found = GAINS.iter().find(|(name, _)| *name == workload);
     found.map(|(_, percent)| *percent)

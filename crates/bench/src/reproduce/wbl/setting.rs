@@ -1,4 +1,4 @@
-//! The thesis' setting at a scale, and what it leaves open.
+//! The thesis' setting at a scale, and the choices that it leaves open.
 
 use std::path::PathBuf;
 
@@ -16,31 +16,32 @@ use crate::workload::Dataset;
 const LEAST_OPERATIONS: u64 = 100_000;
 /// Fewer fill no MemTable.
 const LEAST_RECORDS: u64 = 50_000;
-/// Of `--tiny`.
+/// Records and operations of `--tiny`.
 const TINY: u64 = 3000;
 const TINY_MEMTABLE_BYTES: u64 = 1 << 20;
 /// The least with which a store caches anything.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
-/// So many MemTables are filled against NoveLSM's policy, or more, so that they stall.
+/// Least number of MemTables filled against NoveLSM's policy, so that they stall.
 const LEAST_MEMTABLES: u64 = 16;
 
-/// Of a phase's operations, run before it is measured: a load leaves caches as nobody finds them.
+/// Of a phase's operations, run before it is measured: a load leaves caches in a state that users
+/// never find.
 pub const WARM_UP: f64 = 0.25;
 
-/// What all figures share.
+/// Settings that all figures share.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Loaded.
     pub records: u64,
-    /// Of each workload.
+    /// Operations of each workload.
     pub operations: u64,
-    /// Of one MemTable.
+    /// Bytes of one MemTable.
     pub memtable_bytes: u64,
     /// Client threads.
     pub clients: u32,
     /// Runs of each store.
     pub repeats: u32,
-    /// From which streams are made.
+    /// Seed from which streams are made.
     pub seed: u64,
     /// Where stores are made.
     pub directory: PathBuf,
@@ -82,7 +83,8 @@ impl Setting {
         })
     }
 
-    /// Those of figure 4.5. The thesis' LevelDB variant wrote 1 to 10 GB; this is 4 GB at full scale.
+    /// Returns the records of figure 4.5. The thesis' LevelDB variant wrote 1 to 10 GB; this is 4
+    /// GB at full scale.
     pub fn records_against_novelsm(&self) -> u64 {
         match self.tiny {
             true => self.records,
@@ -90,7 +92,7 @@ impl Setting {
         }
     }
 
-    /// The records.
+    /// Returns the records.
     pub fn dataset(&self) -> Dataset {
         Dataset {
             records: self.records,
@@ -100,7 +102,7 @@ impl Setting {
         }
     }
 
-    /// What all stores are told.
+    /// Returns the settings of all stores.
     pub fn settings(&self) -> Settings {
         let data_bytes = self.dataset().expected_bytes();
         Settings {
@@ -112,7 +114,7 @@ impl Setting {
         }
     }
 
-    /// What a reader must know of it.
+    /// Returns the conditions that a reader must know.
     pub fn conditions(&self, asked: &Wbl) -> Vec<(String, String)> {
         let settings = self.settings();
         let scale = match self.tiny {

@@ -1,4 +1,4 @@
-//! What more MemTables do to stalls: claimed by the thesis, and not measured there.
+//! The effect of more MemTables on stalls: claimed by the thesis, and not measured there.
 
 use serde::{Deserialize, Serialize};
 use terrace::Db;
@@ -16,21 +16,21 @@ use crate::workload::ycsb;
 
 /// MemTables that may wait behind the one that is written to.
 const WAITING: [u32; 3] = [2, 8, 32];
-/// A burst: what 8 waiting MemTables take, and 2 do not.
+/// A burst: 8 waiting MemTables take it, and 2 do not.
 const BURST_MEMTABLES: u64 = 6;
 /// A load that goes on: more than 32 take.
 const SUSTAINED_MEMTABLES: u64 = 64;
 /// Below full scale MemTables are smaller, so that as many of them are filled.
 const SMALL_MEMTABLE_BYTES: u64 = 4 << 20;
-/// Of a record, with what it costs in an arena.
+/// Of a record, with its overhead in an arena.
 const RECORD_BYTES: u64 = 1100;
 /// A stall that is left of one, at most, if it is said to be gone.
 const GONE: f64 = 0.1;
 
-/// What the figure is made of.
+/// Numbers of the figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stalls {
-    /// Of one MemTable.
+    /// Bytes of one MemTable.
     pub memtable_bytes: u64,
     /// Every load with every number of MemTables, repeat by repeat.
     pub runs: Vec<Run>,
@@ -39,9 +39,9 @@ pub struct Stalls {
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Which repeat, counted from 0.
+    /// The repeat, counted from 0.
     pub repeat: u32,
-    /// What was written.
+    /// The load.
     pub load: Load,
     /// MemTables that may wait.
     pub waiting: u32,
@@ -51,9 +51,9 @@ pub struct Run {
     pub stalled_ms: f64,
     /// The longest of these, ms.
     pub longest_ms: f64,
-    /// Of puts, us.
+    /// Latency of puts, us.
     pub p999_us: f64,
-    /// Of puts, us.
+    /// Latency of puts, us.
     pub max_us: f64,
 }
 
@@ -89,14 +89,14 @@ fn cases() -> impl Iterator<Item = (Load, u32)> {
 }
 
 impl Stalls {
-    /// One value of each repeat of a case.
+    /// Returns one value of each repeat of a case.
     fn each(&self, load: Load, waiting: u32, read: fn(&Run) -> f64) -> Vec<f64> {
         let runs = self.runs.iter();
         let own = runs.filter(|run| (run.load, run.waiting) == (load, waiting));
         own.map(read).collect()
     }
 
-    /// The median of its repeats.
+    /// Returns the median of its repeats.
     fn middle(&self, load: Load, waiting: u32, read: fn(&Run) -> f64) -> f64 {
         median(self.each(load, waiting, read).into_iter()).unwrap_or_default()
     }
@@ -112,7 +112,7 @@ pub fn measure(setting: &Setting) -> Result<Stalls> {
         false => setting.memtable_bytes.min(SMALL_MEMTABLE_BYTES),
     };
     let mut runs = Vec::new();
-    // What drifts on the machine meets all cases alike.
+    // A drift of the machine meets all cases alike.
     for repeat in 0..setting.repeats {
         for (load, waiting) in cases() {
             runs.push(run(setting, memtable_bytes, repeat, load, waiting)?);
@@ -162,7 +162,7 @@ fn run(
     Ok(run)
 }
 
-/// For people.
+/// Shows the stalls to people.
 pub fn section(found: &Stalls, modelled: bool) -> Section {
     let mib = found.memtable_bytes >> 20;
     let mut table = Table::new(
@@ -222,7 +222,7 @@ fn stalled(run: &Run) -> f64 {
     run.stalled_ms
 }
 
-/// `2.0 ms [1.0..4.2]`
+/// Returns `2.0 ms [1.0..4.2]`.
 fn held_back(median_ms: f64, all_ms: &[f64]) -> String {
     match spread(all_ms) {
         Some(spread) => format!("{median_ms:.1} ms {spread}"),
@@ -237,7 +237,7 @@ fn spread(values: &[f64]) -> Option<String> {
     (values.len() > 1).then(|| format!("[{least:.1}..{most:.1}]"))
 }
 
-/// Of bursts, and of loads that go on.
+/// Returns the claims on bursts, and on loads that go on.
 pub fn claims(found: &Stalls) -> Vec<Claim> {
     vec![
         claim(
@@ -279,14 +279,14 @@ fn claim(found: &Stalls, (load, waiting): (Load, u32), words: &str) -> Claim {
     }
 }
 
-/// What all repeats say. One alone tells nothing.
+/// Returns the verdict on which all repeats agree. One alone tells nothing.
 fn agreed(verdicts: &[Verdict]) -> Option<Verdict> {
     let (first, others) = verdicts.split_first()?;
     let agree = !others.is_empty() && others.iter().all(|other| other == first);
     agree.then_some(*first)
 }
 
-/// Gone, or not, if there were any.
+/// Judges whether stalls are gone, if there were any.
 fn verdict(few_ms: f64, many_ms: f64) -> Verdict {
     if few_ms <= 0.0 {
         Verdict::CannotBeTold

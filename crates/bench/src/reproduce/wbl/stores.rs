@@ -57,7 +57,7 @@ fn open_modelled(directory: &Path, settings: &Settings) -> Result<Opened> {
     Ok(opened)
 }
 
-/// The settings without the model, and the model.
+/// Splits the settings into those without the model, and the model.
 pub fn split_model(settings: &Settings) -> Result<(Settings, Option<RegionModel>)> {
     let mut settings = settings.clone();
     let model = settings.own.remove(MODEL_OPTION);
@@ -65,7 +65,7 @@ pub fn split_model(settings: &Settings) -> Result<(Settings, Option<RegionModel>
     Ok((settings, model))
 }
 
-/// Options of a store with its new writes in a mapped region.
+/// Returns the options of a store with its new writes in a mapped region.
 pub fn region_options(
     directory: &Path,
     settings: &Settings,
@@ -85,10 +85,10 @@ fn modelled_source(directory: PathBuf, model: RegionModel) -> RegionSource {
     RegionSource::new(move || device(&directory, Some(&Bus::new(model))))
 }
 
-/// The device of a mapped region, slowed down where there is a model.
+/// Returns the device of a mapped region, slowed down where there is a model.
 ///
 /// # Errors
-/// Where files cannot be mapped; the text says why and what to do.
+/// Files that cannot be mapped; the text says why and what to do.
 pub fn device(directory: &Path, bus: Option<&Arc<Bus>>) -> terrace_region::Result<Box<dyn Device>> {
     let directory = RealStorage.directory(directory, Access::Owner)?;
     let inner = Region::mapped_device(&RealStorage, directory, MappedOptions::default())?;

@@ -76,7 +76,7 @@ fn space_is_looked_at_now_and_then_and_at_the_end() {
     });
 }
 
-/// What lasted for one sample of many is the peak all the same, and a log is no part of it.
+/// A size that lasted for one sample of many is the peak all the same, and a log is no part of it.
 #[test]
 fn the_peak_is_of_tables_and_outlives_its_sample() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What Terrace does in the background, gathered from its events.
+//! Terrace's background work, gathered from its events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use terrace::{Db, Event, EventKind, EventListener};
 
 use crate::store::Activity;
 
-/// Counts what begins and ends. Only the one thread that samples a run reads it.
+/// Counts work that begins and ends. Only the one thread that samples a run reads it.
 #[derive(Debug, Default)]
 pub struct Watch {
     flushes_begun: AtomicU64,
@@ -31,7 +31,8 @@ impl EventListener for Watch {
 }
 
 impl Watch {
-    /// Now. Writers count as stalled if any has been held back since this was asked last.
+    /// Returns the activity now. Writers count as stalled if any has been held back since the last
+    /// call.
     pub fn activity(&self, db: &Db) -> Activity {
         let stalled: u128 = db
             .statistics()

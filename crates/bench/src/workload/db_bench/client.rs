@@ -1,4 +1,4 @@
-//! What a client of db_bench asks for.
+//! The requests of a client of db_bench.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use crate::operation::{Expect, Operation, Part, Stream};
 use crate::store::Direction;
 use crate::workload::{Dataset, LoadOrder, Phase, VersionNumbers, load, share};
 
-/// One stream for each client, and one for the writer beside them.
+/// Makes one stream for each client, and one for the writer beside them.
 pub(crate) fn streams(
     benchmark: Benchmark,
     phase: &Phase,
@@ -74,7 +74,7 @@ impl Drop for Reading {
 }
 
 enum Role {
-    /// So many operations are left.
+    /// Operations that are left.
     Counted(u64),
     /// Goes on until the others are done.
     Writer { rate: Option<f64> },

@@ -1,4 +1,4 @@
-//! What a client of YCSB asks for.
+//! The requests of a client of YCSB.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::workload::{Dataset, Inserted, Phase, VersionNumbers, share};
 
 const MOST_SCANNED: u64 = 100;
 
-/// One stream for each client.
+/// Makes one stream for each client.
 pub(crate) fn streams(
     mix: &Mix,
     phase: &Phase,
@@ -54,14 +54,14 @@ impl Chooser {
             }
             Distribution::Uniform => Chooser::Uniform,
             Distribution::Latest => Chooser::Latest(Latest::new(records)),
-            // What is inserted lies behind all ranges, and is not read.
+            // Inserted records lie behind all ranges, and are not read.
             Distribution::Clustered { ranges } => {
                 Chooser::Clustered(Clustered::new(records, ranges, seed))
             }
         }
     }
 
-    /// A record of 0..readable.
+    /// Draws a record of 0..readable.
     fn next(&mut self, readable: u64, random: &mut Random) -> u64 {
         loop {
             let record = match self {
@@ -94,7 +94,7 @@ impl Client {
         self.chooser.next(readable, &mut self.random)
     }
 
-    /// The field that an update writes; `None` for all of the value.
+    /// Returns the field that an update writes; `None` for all of the value.
     fn field(&mut self) -> Option<u32> {
         match self.mix.update {
             UpdateStyle::Field if self.fields > 1 => {

@@ -1,4 +1,4 @@
-//! That reads do not pay for what writes save.
+//! That reads do not pay for the savings of writes.
 
 use super::{Found, held};
 use crate::report::numbers::digits;
@@ -6,12 +6,12 @@ use crate::reproduce::plexdb::measured::Measured;
 use crate::reproduce::plexdb::points::LEVELED;
 use crate::reproduce::report::Claim;
 
-/// A store that reads so much of what another does is no slower.
+/// A store with at least this part of another's reads is no slower.
 const NO_SLOWER: f64 = 0.9;
-/// Of lookups of absent keys.
+/// Share of lookups of absent keys.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Of records that are there, in one engine.
+/// Returns the claim on records that are there, in one engine.
 pub fn present(found: &Found<'_>) -> Option<Claim> {
     let rate = |point: &Measured| Some(point.reads?.per_second.median);
     let (leveled, dedup) = (rate(found.named(LEVELED)?)?, rate(found.at(1.2)?)?);
@@ -28,7 +28,7 @@ pub fn present(found: &Found<'_>) -> Option<Claim> {
     })
 }
 
-/// Of keys that are not, at the threshold where most device reads are made for them.
+/// Returns the claim on absent keys, at the threshold where they cause most device reads.
 pub fn absent(found: &Found<'_>) -> Option<Claim> {
     let share = |point: &Measured| Some(point.absent?.device_share.median);
     let shares = found.thresholds().into_iter();

@@ -133,7 +133,7 @@ fn the_same_engine_stands_for_a_baseline_that_is_not_there() {
     let first = &claims[0];
     assert_eq!(first.ours, "terrace-leveled 1.15");
     assert!(first.because.contains("stands for LevelDB"), "{first:?}");
-    // With it, all three are told.
+    // With it, all three have a number.
     let third = &super::claims(&measured())[2];
     assert_eq!(
         third.ours,

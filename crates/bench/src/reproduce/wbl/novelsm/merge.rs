@@ -52,7 +52,7 @@ impl Cursor {
     }
 }
 
-/// What a step of the merge met.
+/// Outcome of a step of the merge.
 pub enum Step {
     /// A key's value, which was shown.
     Shown,
@@ -108,7 +108,7 @@ impl Merge {
         Ok(step)
     }
 
-    /// Of two at the same key.
+    /// Returns the newer of two at the same key.
     fn newer(&self) -> Result<&Cursor> {
         let left = Version::read(self.left.iterator.value())?.number;
         let right = Version::read(self.right.iterator.value())?.number;

@@ -62,7 +62,7 @@ fn it_conforms_and_is_found_again() {
     opened.store.close().unwrap();
     let opened = open(directory.path(), &settings()).unwrap();
     crate::conformance::check_reopened(opened.store.as_ref()).unwrap();
-    // Numbers go on where they ended: what is written now is newer.
+    // Numbers go on where they ended: a later write is newer.
     opened.store.put(b"key000001", b"new").unwrap();
     let is_found = opened
         .store
@@ -144,7 +144,7 @@ fn versions_never_go_back_under_concurrency() {
     const KEYS: u64 = 4;
     const WRITES: u64 = 3000;
     let store = in_memory();
-    // What each key's writers count with: a write takes its count within its key's turn.
+    // The count of each key's writes: a write takes its count within its key's turn.
     let counts: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let write = |number: u64, into_overflow: bool| {
         let key = number.to_be_bytes();
