@@ -24,7 +24,7 @@ fn bench(shell: &Shell, arguments: &[&str]) -> support::Ran {
     ran
 }
 
-/// What `--json` prints of a contest that went well.
+/// Runs a contest that must go well. Returns its output with `--json`.
 fn held(shell: &Shell, arguments: &[&str]) -> serde_json::Value {
     let ran = bench(shell, &[arguments, &["--json"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -144,7 +144,7 @@ fn a_paced_contest_follows_the_closed_one() {
     );
 }
 
-/// The run is in the group, not only a group made: what it reports is the peak of its own.
+/// The run itself is in the memory group that the contest makes: it reports that group's peak.
 #[test]
 fn a_bounded_run_is_within_its_bound() {
     let shell = Shell::new();
@@ -230,7 +230,7 @@ fn a_killed_store_is_opened_again_with_all_it_acknowledged() {
         assert!(run["first_get_us"].as_f64().unwrap() > 0.0);
         assert!(run["space_bytes"].as_u64().unwrap() > 1_000_000);
     }
-    // Temporary directories may be on a tmpfs, which Terrace must be told to take for a disk.
+    // Temporary directories may be on a tmpfs; an option makes Terrace treat it as a disk.
     let emulated = ["--set", "terrace.emulate_power_safety=true"];
     let ran = bench(&shell, &[&["reopen", "--durable"], &emulated[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -312,13 +312,13 @@ fn a_store_that_fails_has_no_more_figures_and_the_others_have_theirs() {
     for part in [failed, "== C, bounded, open loop", "Settings of terrace"] {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
     }
-    // Once it has failed it is not asked again.
+    // A store that has failed does not run again.
     assert_eq!(ran.stdout.matches("FAILED").count(), 1, "{}", ran.stdout);
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("FAILED: nothing"));
 }
 
-/// What goes on alone would burden whatever is measured next.
+/// A run that goes on alone would burden the next measurement.
 #[test]
 fn a_run_ends_with_the_contest_that_started_it() {
     let shell = Shell::new();
@@ -332,7 +332,7 @@ fn a_run_ends_with_the_contest_that_started_it() {
         .spawn()
         .unwrap();
     let child = eventually(|| children(contest.id()).first().copied());
-    // It has its job once it has made something.
+    // The run has its job once it has made something.
     eventually(|| {
         let mut runs = fs::read_dir(&directory).unwrap();
         let run = runs.next()?.unwrap().path();
@@ -355,7 +355,7 @@ fn eventually<T>(found: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// State and parent of a process; `None` if there is none.
+/// Returns state and parent of a process; `None` if there is no such process.
 fn stat(process: u32) -> Option<(String, u32)> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -363,7 +363,7 @@ fn stat(process: u32) -> Option<(String, u32)> {
     Some((fields.next()?.to_string(), fields.next()?.parse().ok()?))
 }
 
-/// Gone, or only waiting for whoever inherited it to look.
+/// Returns whether a process has ended, even if its new parent has not looked yet.
 fn is_gone(process: u32) -> bool {
     stat(process).is_none_or(|(state, _)| state == "Z" || state == "X")
 }

@@ -25,7 +25,7 @@ fn the_demo_finds_everything_that_was_acknowledged() {
     let face = shell.json(&["get", "-d", imported.to_str().unwrap(), "1F600"]);
     assert_eq!(face["name"], "GRINNING FACE");
 
-    // What it left there is somebody's now.
+    // The files that the demo left there are the user's now.
     let ran = shell.run(&["demo", "--directory", directory.to_str().unwrap()]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("is not empty"), "{}", ran.stderr);

@@ -123,7 +123,7 @@ fn keyspaces_are_made_by_writing_and_have_keys_of_their_own() {
     shell.out(&["del", "--keyspace", "rivers", "rhine"]);
     assert_eq!(shell.run(&["get", "--keyspace", "rivers", "rhine"]).code, 1);
     assert_eq!(shell.out(&["scan"]), "rhine\ta name\n");
-    // What another keyspace has taken of a file is not taken for what this one has.
+    // Rows that another keyspace took from the file do not count as rows of this one.
     let told = shell.out(&[&import[..], &["--resume"]].concat());
     assert!(told.starts_with("1 row ("), "{told}");
     for command in [

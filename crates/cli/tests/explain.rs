@@ -1,4 +1,4 @@
-//! `terrace explain compaction`: of descriptions, of a store that nobody has open, of one that is open.
+//! `terrace explain compaction`: of descriptions, of a closed store, of an open one.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::Shell;
 use terrace::Options;
 use terrace_tools::inspect;
 
-/// tests/golden/explain: descriptions, and what is told of them; `TERRACE_BLESS=1` writes that anew.
+/// tests/golden/explain: descriptions and explanations; `TERRACE_BLESS=1` rewrites the latter.
 #[test]
 fn descriptions_for_every_policy_are_explained_as_they_were() {
     let shell = Shell::new();
@@ -66,7 +66,7 @@ fn a_store_that_nobody_has_open_is_explained_by_the_options_given_and_left_as_it
         "nothing was merged"
     );
 
-    // Described, it is explained to the same.
+    // The description of the store gives the same explanation.
     let described = shell.path("levels.toml");
     let described = described.to_str().unwrap();
     let wrote = shell.out(&[&explain[..], &["--write-description", described]].concat());

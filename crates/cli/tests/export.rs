@@ -7,7 +7,7 @@ use std::fs;
 use support::Shell;
 use terrace::{Db, Options};
 
-/// Keys and values that text formats find hard.
+/// Writes keys and values that text formats find hard.
 fn odd_store(shell: &Shell) {
     let db = Db::open(shell.store(), Options::default()).unwrap();
     for number in 0..50u8 {
@@ -166,7 +166,7 @@ fn an_export_is_not_resumed_nor_imported_with_another_hex() {
             assert_eq!(fs::read(&file).unwrap(), cut);
             shell.out(&[&export, hex].concat());
             assert_eq!(fs::read(&file).unwrap(), whole);
-            // The columns of the other one are not there.
+            // The columns of the other form are not there.
             let import = ["import", &file, "--key", key, "--value", value];
             let ran = shell.run(&[&import, other].concat());
             assert_eq!(ran.code, 2, "{name} {hex:?}: {}", ran.stderr);

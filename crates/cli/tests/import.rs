@@ -125,7 +125,7 @@ fn events_are_told_line_by_line_on_standard_error() {
     let shell = Shell::new();
     let file = shell.file("a.csv", "id\n1\n");
     let import = ["import", &file, "--key", "id", "--events"];
-    // What lies in an arena is flushed by the next opening.
+    // The next opening flushes the writes that lie in an arena.
     shell.out(&["put", "0", "unflushed"]);
     let told = shell.run(&import);
     assert!(told.stdout.starts_with("1 row "), "{told:?}");

@@ -12,7 +12,7 @@ use terrace_tools::inspect;
 fn owner(shell: &Shell) -> Db {
     let options = Options {
         arena_bytes: 1 << 20,
-        // A few deletions are much of a few rows, and nothing is to be merged but what is asked for.
+        // A few deletions are much of a few rows, and only requested merges are to run.
         tombstone_percent: 0,
         ..Options::default()
     };
@@ -42,7 +42,7 @@ fn the_owner_is_asked_where_a_store_is_open() {
     assert!(levels.contains("1 version in 1 table"), "{levels}");
     let events = shell.out(&["events"]);
     assert!(events.contains("flush of 1 arena ended"), "{events}");
-    // What needs the store itself is told whom to ask for the rest.
+    // A command that needs the store itself fails, and names the socket for others.
     let ran = shell.run(&["get", "oslo"]);
     assert_eq!(ran.code, 4, "{}", ran.stderr);
     assert!(
@@ -197,7 +197,7 @@ fn rates_are_over_the_time_that_passed_whatever_interval_was_asked_for() {
         .map(|line| line.split_once(" writes/s").unwrap().0)
         .map(|rate| rate.replace(',', "").parse().unwrap())
         .collect();
-    // Over the interval it were 11,574.
+    // Over the interval it would be 11,574.
     assert!(
         matches!(rates[..], [0, rate] if rate > 1_000_000),
         "{shown}"

@@ -9,7 +9,7 @@ use support::Shell;
 use terrace::{Db, Options};
 use terrace_tools::inspect;
 
-/// A store whose keyspace `rivers` has one table, and `default` none.
+/// Returns a store whose keyspace `rivers` has one table, and `default` none.
 fn with_rivers() -> Shell {
     let shell = Shell::new();
     shell.out(&["put", "--keyspace", "rivers", "rhine", "1233"]);

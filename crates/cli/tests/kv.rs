@@ -158,7 +158,7 @@ fn a_server_shows_its_hosts_and_namespaces() {
     let told = shell.json(&["node", "status", "--server", bare, "--json"]);
     assert_eq!(told["addresses"][0], server.address);
     assert_eq!(told["namespaces"][0]["keys"], 1);
-    // The device itself is in use, and the way to ask the server is told.
+    // The device itself is in use, and the error says how to ask the server.
     let ran = shell.run(&["node", "status", &path]);
     assert_eq!(ran.code, 4, "{ran:?}");
     assert!(

@@ -1,4 +1,4 @@
-//! compact, flush, and what packages ship beside the binary.
+//! compact, flush, and the files that packages ship beside the binary.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn a_range_is_compacted_although_no_level_is_over_its_target() {
     shell.out(&["del", "lisbon"]);
     let told = shell.json(&["compact", "--all", "--json"]);
     assert_eq!(told["tables"], 1, "{told}");
-    // Nothing is left of what was deleted.
+    // Nothing is left of deleted entries.
     let levels = shell.json(&["levels", "--json"]);
     let levels = levels["keyspaces"][0]["levels"].as_array().unwrap();
     let mut tables = levels
@@ -93,7 +93,7 @@ fn completions_and_manual_tell_of_every_command() {
     let help = shell.out(&["--help"]);
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // What is indented further is the end of a description.
+    // A line that is indented further is the end of a description.
     let names = listed.filter(|line| !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     let commands: Vec<&str> = names.filter(|name| *name != "help").collect();

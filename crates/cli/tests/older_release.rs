@@ -24,7 +24,7 @@ fn files(store: &Path) -> Files {
     files.collect()
 }
 
-/// A store with tables, a second keyspace, and an entry in no table.
+/// Returns a store with tables, a second keyspace, and an entry in no table.
 fn specimen() -> Shell {
     let shell = Shell::with_tables();
     shell.out(&["put", "--keyspace", "rivers", "rhine", "1233"]);
@@ -47,7 +47,7 @@ fn make_newer(store: &Path) {
     fs::write(manifest, bytes).unwrap();
 }
 
-/// Runs a release's `terrace` on a store. Returns its exit code and all that it says.
+/// Runs a release's `terrace` on a store. Returns its exit code and all of its output.
 fn run(release: &Path, shell: &Shell, command: &str) -> (i32, String) {
     let ran = Command::new(release)
         .args(command.split(' '))
@@ -84,7 +84,7 @@ fn check_left_alone(release: &Path, commands: &[&str]) {
     }
 }
 
-/// The release that `TERRACE_OLDER_RELEASE` names.
+/// Returns the release that `TERRACE_OLDER_RELEASE` names.
 fn older_release() -> Option<OsString> {
     let release = std::env::var_os("TERRACE_OLDER_RELEASE");
     if release.is_none() {

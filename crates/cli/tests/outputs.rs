@@ -1,4 +1,4 @@
-//! Standard output and standard error that cannot be written, or that nobody reads.
+//! Standard output and standard error that cannot be written, or that have no reader.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn unread() -> Stdio {
     writer.into()
 }
 
-/// Commands that have something to tell on standard error, each with its exit code.
+/// Returns commands that write to standard error, each with its exit code.
 fn telling(shell: &Shell) -> Vec<(Vec<String>, i32)> {
     let rows = shell.file("rows.csv", ROWS);
     let nowhere = shell.path("nowhere").to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! The README's shell session gives what the README says.
+//! The README's shell session gives the output that the README shows.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::Shell;
 
-/// The commands of the session, each with what it prints.
+/// Returns the commands of the session, each with its output.
 fn session(readme: &str) -> Vec<(String, String)> {
     let start = readme
         .split_once("```console\n")
@@ -24,12 +24,12 @@ fn session(readme: &str) -> Vec<(String, String)> {
     steps
 }
 
-/// Times differ from run to run.
+/// Removes times, which differ from run to run.
 fn without_times(output: &str) -> String {
     let lines = output
         .lines()
         .map(|line| line.split(" imported in ").next().unwrap())
-        // What a table of one version holds depends on random numbers of the store.
+        // The size of a table of one version depends on random numbers of the store.
         .map(|line| match line.split_once(" B  1 version in 1 table") {
             Some((bar, rest)) => {
                 let bar = bar.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');

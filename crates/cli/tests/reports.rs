@@ -190,8 +190,8 @@ fn repair_says_what_it_did_and_that_deleted_keys_may_be_back() {
     assert!(shell.out(&["verify"]).contains("sound"));
 }
 
-/// A store that was killed right behind a bulk load. The last edit of its manifest is damaged, and a
-/// power cut has taken the mark.
+/// Returns a store that was killed right behind a bulk load. The last edit of its manifest is
+/// damaged, and a power cut has taken the mark.
 fn with_damaged_end() -> Shell {
     let shell = Shell::new();
     let original = shell.path("original");

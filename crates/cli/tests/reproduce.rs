@@ -5,12 +5,12 @@ mod support;
 use serde_json::Value;
 use support::Shell;
 
-/// Under the target directory: a region is a mapped file, which not every temporary directory can hold.
+/// Makes a directory under the target directory: not every temporary one can hold a mapped region.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// `None` where the region is refused, in words.
+/// Runs the experiment. Returns `None` where the region is refused, in words.
 fn wbl(shell: &Shell, more: &[&str]) -> Option<String> {
     let directory = directory();
     let mut arguments = vec!["reproduce", "wbl", "--tiny", "--directory"];
@@ -126,8 +126,8 @@ fn plexdb_sets_every_policy_beside_the_papers_numbers() {
     assert!(page.contains("<svg ") && page.ends_with("</html>\n"));
 }
 
-/// Every number is that of the runs: tables take what distinct data takes at least, and are written at
-/// least as often as they are flushed.
+/// Every number is that of the runs: tables take at least the bytes of distinct data, and are
+/// written at least as often as they are flushed.
 #[test]
 fn plexdb_measures_what_tables_take_and_what_they_cost() {
     let shell = Shell::new();

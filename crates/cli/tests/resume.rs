@@ -36,7 +36,7 @@ fn arguments(file: &str) -> [&str; 11] {
     ]
 }
 
-/// The last number of a write: each row has one, and each batch one for its position.
+/// Returns the last number of a write: each row has one, and each batch one for its position.
 fn writes(shell: &Shell) -> Option<usize> {
     let ran = shell.run(&["stats", "--json"]);
     let shown: Value = serde_json::from_str(&ran.stdout).ok()?;
@@ -62,7 +62,7 @@ fn an_import_that_was_killed_goes_on_without_loss_and_without_a_row_twice() {
     import.kill().unwrap();
     import.wait().unwrap();
 
-    // Killed, and again while it goes on, at whatever row that is.
+    // Killed, and again while it goes on, at any row.
     let file = shell.file("rows.jsonl", input());
     let mut second = shell.command(&arguments("-"));
     let mut second = second
@@ -181,8 +181,8 @@ fn an_import_without_the_flag_forgets_the_position() {
     let all = arguments(&file);
     let anew = [&all[..8], &all[9..]].concat();
     shell.out(&all);
-    // Another input: refused, imported anew as the message says, and then resumed from its start.
-    // One without rows removes the position just as well.
+    // Another input is refused, imported without the flag as the message says, and then resumed
+    // from its start. One without rows removes the position just as well.
     for (other, count) in [(rows(100..140), 40), (String::new(), 0), (rows(7..9), 2)] {
         shell.file("rows.jsonl", other);
         let ran = shell.run(&all);
@@ -202,7 +202,7 @@ fn an_import_without_the_flag_forgets_the_position() {
 #[test]
 fn a_pipe_without_a_path_cannot_be_resumed_and_no_store_is_made() {
     let shell = Shell::new();
-    // Standard input is a pipe, as what the shell gives for <(COMMAND).
+    // Standard input is a pipe, as the shell gives for <(COMMAND).
     let all = arguments("/dev/fd/0");
     let ran = shell.run_with(&all, row(0).as_bytes());
     assert_eq!(ran.code, 2, "{}", ran.stderr);

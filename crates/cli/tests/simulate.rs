@@ -78,7 +78,7 @@ fn any_size_is_simulated_with_larger_tables() {
     assert!(number(&report, 0, "/outcome/enlarged_table_bytes") > 1e9);
 }
 
-/// Merges that are no faster than what comes in hold writers back, and ones that are fast do not.
+/// Merges that are no faster than the writes hold writers back, and fast ones do not.
 #[test]
 fn slow_merges_hold_writers_back() {
     let held_back = |merge_mb_s| {
@@ -131,7 +131,7 @@ fn what_makes_no_sense_is_wrong_usage() {
     }
 }
 
-/// A policy that there is not ends a command before it simulates: a load is accepted if that is the error.
+/// Returns the error of a refused command. A load is accepted if the error is the unknown policy.
 fn refusal(arguments: &[&str]) -> String {
     let ran = Shell::new().run(&[&["simulate", "compaction"][..], arguments].concat());
     assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);

@@ -33,7 +33,7 @@ fn check(shell: &Shell, arguments: &[&str]) -> i32 {
     ran.code
 }
 
-/// A store with odd names in it, in a directory with an odd name.
+/// Returns a store with odd names in it, in a directory with an odd name.
 fn odd_store() -> (Shell, String) {
     let shell = Shell::new();
     let path = shell.path(ODD);

@@ -1,4 +1,5 @@
-//! The systemd unit: its command is one of this program, and the program tells systemd of its start and end.
+//! The systemd unit: its command is one of this program, and the program tells systemd of its start
+//! and end.
 
 mod support;
 

@@ -190,7 +190,7 @@ fn an_owner_that_does_not_answer_is_asked_again_and_waited_for() {
         let mut child = shell.command(&[command, "--wait=600"]).spawn().unwrap();
         hang_up(&socket, &mut child);
         hang_up(&socket, &mut child);
-        // A socket that nobody listens at.
+        // The socket has no listener.
         drop(socket);
         owner.close().unwrap();
         let ran = ended(child);

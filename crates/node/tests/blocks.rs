@@ -49,7 +49,7 @@ fn driver(disk: &Disk) -> Driver<Worker> {
     Driver::new(open(disk).1)
 }
 
-/// The bytes of blocks from `first` on, in a version: each sector tells where and when.
+/// Returns the bytes of blocks from `first` on, in a version: each sector says where and when.
 fn contents(first: u64, blocks: u32, version: u64) -> Vec<u8> {
     let sectors = BLOCK_BYTES / SECTOR_BYTES;
     let mut bytes = Vec::new();

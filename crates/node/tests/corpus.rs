@@ -1,6 +1,6 @@
 //! Replays the fuzzers' corpus with the stable toolchain: no input may make a parser panic.
 //!
-//! `TERRACE_BLESS=1` writes the seeds anew after a change of format; what fuzzers have found stays.
+//! `TERRACE_BLESS=1` rewrites the seeds after a change of format; findings of fuzzers stay.
 
 mod specimen;
 
@@ -37,7 +37,7 @@ fn every_input_of_the_corpus_is_taken_without_a_panic() {
             println!("{}", path.display());
             let bytes = fs::read(&path).unwrap();
             parse(&bytes);
-            // What a fuzzer tries first.
+            // Inputs that a fuzzer tries first.
             for length in 0..bytes.len().min(300) {
                 parse(&bytes[..length]);
             }
@@ -71,7 +71,7 @@ fn bless() {
         fs::write(directory.join(name), bytes).unwrap();
         fs::write(directory.join("empty"), b"").unwrap();
     };
-    // Parsers put zeros behind what is shorter than a block.
+    // Parsers put zeros behind input that is shorter than a block.
     let trimmed = |bytes: &[u8]| {
         let end = bytes
             .iter()

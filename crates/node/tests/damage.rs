@@ -1,4 +1,4 @@
-//! Damage anywhere on the device, and errors at any step of an opening: told of, and nothing else.
+//! Damage anywhere on the device, and errors at any step of an opening: reported, and nothing else.
 //!
 //! `TERRACE_NODE_FLIPS` is the number of flipped bits.
 
@@ -22,12 +22,12 @@ fn size_of_value(number: u32) -> usize {
     [0, 90, 700, 2048, 2049, 9000, 70_000, 200_000][number as usize % 8]
 }
 
-/// The value that every key has in the end.
+/// Returns the value that every key has in the end.
 fn last_value(number: u32) -> Vec<u8> {
     value_of(&key(number), 2, size_of_value(number))
 }
 
-/// A node in which every key has its last value, after older ones and deletes.
+/// Returns a node in which every key has its last value, after older ones and deletes.
 fn filled(seed: u64, ends_in_order: bool) -> Disk {
     let shape = Shape {
         blocks: 4096,

@@ -100,7 +100,7 @@ fn shapes() -> [Shape; 3] {
     ]
 }
 
-/// Checks what a crash or an error left, on a device without faults.
+/// Checks the image that a crash or an error left, on a device without faults.
 fn check_recovered(image: Vec<u8>, model: &Model, seed: u64) {
     let disk = Disk::from_image(image, seed);
     let (node, worker) = open(&disk);
@@ -124,7 +124,7 @@ fn an_error_at_any_request_loses_nothing() {
                 Box::new(FaultyDevice::new(disk.device(), faults.clone()));
             let worker = Worker::new(&node, device, BUFFER_BYTES).expect("a legal budget");
             let mut work = Work::new(worker, seed, shape);
-            // Full enough first that what makes room is at work.
+            // The node is full enough first that work to make room is under way.
             let before = rng.random_range(0..400);
             (0..before).for_each(|_| work.step());
             let times = if rng.random_bool(0.5) {

@@ -1,7 +1,7 @@
 //! The bytes of a device as they were when the format was fixed.
 //!
-//! `tests/golden/` is written by `TERRACE_REGENERATE=1 cargo test -p terrace-node --test golden`; that
-//! it has to be is a change of format and goes with a new version number. Zeros at the end of a file
+//! `TERRACE_REGENERATE=1 cargo test -p terrace-node --test golden` writes `tests/golden/`. The need
+//! to write it is a change of format and goes with a new version number. Zeros at the end of a file
 //! are cut off.
 
 mod specimen;

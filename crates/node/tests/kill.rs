@@ -2,9 +2,9 @@
 //! acknowledged is there, nothing else is but a state that was under way, every value is whole, and
 //! `verify` finds no damage.
 //!
-//! A child process, which is this program again, has two event loops on one node. It tells of each
-//! change before the engine hears of it, and of each end after the engine has told it. Some children
-//! die within their recovery.
+//! A child process, which is this program again, has two event loops on one node. It reports each
+//! change before the engine hears of it, and each end after the engine has reported it. Some
+//! children die within their recovery.
 //!
 //! `TERRACE_NODE_KILLS` sets the number of kills, `TERRACE_NODE_KILL_SEED` the seed of the moments,
 //! `TERRACE_TEST_DIRECTORY` the home of the file.
@@ -204,7 +204,7 @@ impl Work<'_> {
         }
     }
 
-    /// Tells of a change that is about to begin, under a new version; a delete has no bytes.
+    /// Reports a change that is about to begin, under a new version; a delete has no bytes.
     fn begin(&mut self, nsid: u32, number: u32, bytes: Option<usize>) {
         self.version += 1;
         let bytes = bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
@@ -212,7 +212,7 @@ impl Work<'_> {
         say(self.pipe, &line);
     }
 
-    /// Tells how much the duties of the node have done.
+    /// Reports how much the duties of the node have done.
     fn tell_counters(&self, node: &Node) {
         let statistics = (1..=DOMAINS.len() as u32).filter_map(|nsid| node.statistics(nsid));
         let sum = statistics.fold((0, 0), |sum, each| {
@@ -221,7 +221,7 @@ impl Work<'_> {
         say(self.pipe, &format!("count {} {}\n", sum.0, sum.1));
     }
 
-    /// Waits until there is room for another command, and tells how those that ended fared.
+    /// Waits until there is room for another command, and reports the outcomes of those that ended.
     fn collect(&mut self) {
         loop {
             let is_full = self.driver.engine.in_flight() >= DEPTH;
@@ -248,21 +248,21 @@ impl Work<'_> {
     }
 }
 
-/// When a child is killed.
+/// Moment at which a child is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// So long after its recovery has begun.
+    /// Time after its recovery has begun.
     Recovering(Duration),
-    /// After so many ends of changes.
+    /// Number of ends of changes.
     Ended(u64),
 }
 
-/// What a child has told.
+/// Reports of a child.
 #[derive(Default)]
 struct Told {
     model: Model,
     is_open: bool,
-    /// When its recovery began, and how long it took.
+    /// Moment when its recovery began, and the time that it took.
     opening: Option<Instant>,
     recovery: Option<Duration>,
     ends: u64,
@@ -290,7 +290,7 @@ impl Told {
                 self.model.under_way.insert(number(1), (at, state));
             }
             "end" => {
-                // What the process handed to the system survives the process in either domain.
+                // Data that the process handed to the system survives the process in either domain.
                 self.model.acknowledge(number(1), words[2] == "true", true);
                 self.ends += 1;
             }
@@ -310,7 +310,7 @@ fn spawn(path: &Path, round: u64) -> Child {
         .expect("this program starts again")
 }
 
-/// Runs a child on a node that holds what `model` says, and kills it.
+/// Runs a child on a node with the contents of `model`, and kills it.
 fn run_and_kill(path: &Path, round: u64, moment: Moment, model: Model) -> Told {
     let mut child = spawn(path, round);
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();

@@ -34,7 +34,7 @@ const SIZES: [usize; 8] = [0, 1, 2048, 2049, 4096, 70_000, 1 << 20, 3_000_000];
 /// A loop device over a file of its own.
 struct LoopDevice {
     path: PathBuf,
-    /// The last one to close it detaches it, so a test that panics or dies leaves none behind.
+    /// The last close of the device detaches it, so a test that panics or dies leaves none behind.
     holder: File,
     file: NamedTempFile,
 }
@@ -70,7 +70,7 @@ impl LoopDevice {
     }
 }
 
-/// Says aloud why something is not tested: the test harness hides what the macros print.
+/// Says on standard error why something is not tested: the test harness hides the macros' output.
 fn skipped<T>(what: &str, why: &str) -> Option<T> {
     let line = format!("SKIPPED: {what}: {}\n", why.trim());
     std::io::stderr()
@@ -82,7 +82,7 @@ fn skipped<T>(what: &str, why: &str) -> Option<T> {
 /// Runs a program on a path and returns its output, or the reason why it failed.
 fn run(program: &str, arguments: &[&str], path: &Path) -> Result<String, String> {
     let mut command = Command::new(program);
-    // Tools of the administrator are not in everybody's path.
+    // Tools of the administrator are not in every user's path.
     let paths = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     command.env("PATH", paths).args(arguments).arg(path);
     let output = command
@@ -231,7 +231,7 @@ fn a_killed_node_on_a_block_device_recovers() {
             let found = driver
                 .get(number % 2 + 1, key)
                 .expect("it was acknowledged");
-            // The store behind the last one told may have overwritten the oldest key.
+            // The store behind the last reported one may have overwritten the oldest key.
             let versions = [number, last + 1].map(|each| value_of(&key, each.into(), 40_000));
             assert!(versions.contains(&found), "{number} of {last}");
         }
@@ -339,7 +339,7 @@ fn a_loop_device_is_detached_when_its_test_ends() {
     };
     assert!(is_attached());
     drop(holder);
-    // The system may look at a device that somebody has closed, and holds it meanwhile.
+    // The system may look at a closed device, and holds it meanwhile.
     let begun = Instant::now();
     while is_attached() {
         let waited = begun.elapsed();

@@ -22,7 +22,7 @@ fn key(of: u64, number: u64) -> Key {
     Key::new(&[of as u8, number as u8]).expect("legal")
 }
 
-/// One loop's work. Returns the versions that its keys have in the end.
+/// Does one loop's work. Returns the versions that its keys have in the end.
 fn work(node: &Arc<Node>, disk: &Disk, of: u64, seed: u64, shape: &Shape) -> Vec<Option<u64>> {
     let device = Box::new(disk.device());
     let worker = Worker::new(node, device, BUFFER_BYTES).expect("a legal budget");
@@ -49,7 +49,7 @@ fn work(node: &Arc<Node>, disk: &Disk, of: u64, seed: u64, shape: &Shape) -> Vec
             };
             batch.push((number, tag, is_delete));
         }
-        // A key of all loops: whoever is last wins.
+        // A key of all loops: the last store wins.
         let value = value_of(&key(99, 0), of, 3000);
         let shared = driver.store(1, key(99, 0), value, Condition::Always);
         for (number, tag, is_delete) in batch {

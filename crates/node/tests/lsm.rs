@@ -1,4 +1,4 @@
-//! The LSM store behind the trait; and what both engines have in common, on each of them.
+//! The LSM store behind the trait; and the behaviour that both engines share, on each of them.
 
 mod support;
 
@@ -111,7 +111,7 @@ fn values_of_all_sizes_come_back_whole_and_in_part<E: Engine>(mut driver: Driver
                 },
                 None,
             );
-            // The whole size is told, however much was asked for.
+            // The answer has the whole size, however much the caller asked for.
             assert_eq!(driver.finish(tag), Ok(Answer::Retrieved(bytes as u32)));
             assert!(driver.take_value(tag) == part, "{bytes} bytes, {max}");
         }
@@ -403,7 +403,7 @@ fn options_out_of_their_range_are_refused() {
     ));
 }
 
-/// What a command of the model does.
+/// Action of a command of the model.
 #[derive(Clone, Copy)]
 enum Kind {
     Store(Condition, u64, usize),
@@ -472,7 +472,7 @@ fn random_commands_beside_a_model_and_over_several_lives() {
                                 }
                                 _ => false,
                             };
-                            // Changes that are durable show before their end is told.
+                            // Durable changes show before their end is reported.
                             let pending = under_way.values().filter(|(of, _)| *of == at);
                             let mut states = states;
                             states.extend(pending.map(|(_, kind)| match kind {

@@ -21,7 +21,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// What a command of the model is about to do, in the order of its key.
+/// Action that a command of the model is about to take, in the order of its key.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Store(Condition, u64, usize),

@@ -1,4 +1,4 @@
-//! What a node announces of its namespaces.
+//! Namespaces as a node announces them.
 
 mod support;
 

@@ -92,8 +92,8 @@ fn work_on(disk: &Disk, work: &mut Work, steps: u64) {
     }
 }
 
-/// Opens what a crash left, compares it with the model, and makes it what the model goes on from: a
-/// recovery flushes what it shows.
+/// Opens a disk after a crash and compares it with the model. The model goes on from the state
+/// found: a recovery flushes all that it shows.
 fn recover(disk: &Disk, shape: &Shape, model: &mut Model) -> Driver<Worker> {
     let (node, worker) = open(disk);
     let mut driver = Driver::new(worker);
@@ -152,7 +152,7 @@ fn run(seed: u64, shape: &Shape, images: &mut u64) {
         if rng.random_bool(0.6) {
             disk = Disk::from_image(disk.power_cut(cut_seed), cut_seed);
         } else {
-            // The process dies, the device stays: what it had not flushed may still be lost later.
+            // The process dies, the device stays: it may still lose unflushed data later.
             model.unsettled.clear();
             drop(work);
         }

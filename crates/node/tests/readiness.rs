@@ -178,7 +178,7 @@ impl Work {
     }
 }
 
-/// A node, and what makes its devices.
+/// A node, and the function that makes its devices.
 struct Subject {
     name: &'static str,
     make: Box<dyn Fn() -> Box<dyn Device> + Send + Sync>,
@@ -213,7 +213,7 @@ fn in_memory(
     })
 }
 
-/// Nodes of a shape on all kinds of devices.
+/// Returns nodes of a shape on all kinds of devices.
 fn subjects(shape: &Shape) -> Vec<Subject> {
     let faulty =
         |disk: &Disk| Box::new(FaultyDevice::new(disk.device(), Faults::new())) as Box<dyn Device>;

@@ -59,7 +59,7 @@ fn what_a_recovery_shows_survives_a_power_cut() {
             let bytes = [100, 5000][number as usize % 2];
             first.put(1, key(number), vec![1; bytes]).unwrap();
         }
-        // The process dies; the device has what it was given, but may still lose it.
+        // The process dies; the device has its bytes, but may still lose them.
         drop(first);
         let shown: Vec<_> = (0..4)
             .map(|number| driver(&disk).get(1, key(number)).unwrap())
@@ -117,7 +117,7 @@ fn an_orderly_end_leaves_nothing_in_doubt() {
     }
 }
 
-/// A copy of the disk without index, rebuilt from its values.
+/// Returns a copy of the disk without index, rebuilt from its values.
 fn rebuilt_by_scan(disk: &Disk) -> (Disk, ScanReport) {
     let namespace = superblock(disk).namespaces[0].clone();
     let mut image = disk.image();

@@ -57,7 +57,7 @@ fn a_full_device_refuses_stores_takes_deletes_and_goes_on() {
     }
 }
 
-/// A node with eight segments or so, and keys of 1,000 bytes in `share` of them, all live.
+/// Returns a node with eight segments or so, and keys of 1,000 bytes in `share` of them, all live.
 fn crowded(seed: u64, share: f64) -> (Disk, Driver<Worker>, u32) {
     let shape = Shape {
         blocks: 2 + 64 + 16 + 160,
@@ -166,7 +166,7 @@ fn a_pass_whose_cells_all_die_meanwhile_ends() {
     };
     let mut driver = Driver::new(Worker::new(&node, Box::new(device), BUFFER_BYTES).unwrap());
     let mut keys = 0;
-    // What a checkpoint closed before it was full is cleaned meanwhile.
+    // Segments that a checkpoint closed before they were full are cleaned meanwhile.
     while node.statistics(1).unwrap().free_blocks >= 34 || !driver.engine.is_idle() {
         if driver.engine.is_idle() {
             driver.put(1, key(keys), vec![1; 1000]).unwrap();

@@ -1,7 +1,7 @@
-//! What a get of a key that is nowhere costs: filters answer for nearly all tables, under every policy and
-//! within the memory that they are given.
+//! The cost of a get of a key that is nowhere: filters answer for nearly all tables, under every
+//! policy and within the memory that they are given.
 //!
-//! `TERRACE_ABSENT_SCALE=16` makes everything so many times larger, and the bar stricter: filters of few
+//! `TERRACE_ABSENT_SCALE=16` makes everything 16 times larger, and the bar stricter: filters of few
 //! keys take more memory for the same.
 
 mod support;
@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use terrace::{Background, CompactionPolicy, Db, Options};
 use terrace_tools::inspect::dump;
 
-/// Of a store of scale 1.
+/// Rows of a store of scale 1.
 const ROWS: u64 = 400_000;
 const PROBES: u64 = 4_000;
 /// From this scale on a hundredth is the most for every policy: tables have a quarter of a million keys.
@@ -42,12 +42,12 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
     }
 }
 
-/// Keys that are spread over all there are.
+/// Returns a key; keys are spread over all there are.
 fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
-/// Of gets of absent keys, the share that looked into a table; and how many sub-levels there are.
+/// Returns the share of gets of absent keys that looked into a table, and the number of sub-levels.
 fn asked_in_vain(db: &Db, rows: u64, random: &mut SmallRng) -> (f64, usize) {
     let looks = || {
         let memory = db.statistics().memory;
@@ -65,7 +65,7 @@ fn asked_in_vain(db: &Db, rows: u64, random: &mut SmallRng) -> (f64, usize) {
     (asked as f64 / PROBES as f64, sub_levels)
 }
 
-/// Bits of all filters for each entry, as they lie in the files.
+/// Returns the bits of all filters for each entry, as they lie in the files.
 fn filter_bits_per_entry(db: &Db, options: &Options) -> f64 {
     let keyspaces = db.levels().keyspaces;
     let levels = keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
@@ -80,7 +80,7 @@ fn filter_bits_per_entry(db: &Db, options: &Options) -> f64 {
     bytes as f64 * 8.0 / entries as f64
 }
 
-/// Mean over the second half of a load: of gets that looked in vain, and of bits; and the most bits.
+/// Returns means over the second half of a load, of vain gets and of bits; and the most bits.
 fn measure(policy: CompactionPolicy) -> (f64, f64, f64) {
     let options = options(policy);
     let rows = scale() * ROWS;
@@ -109,9 +109,10 @@ fn measure(policy: CompactionPolicy) -> (f64, f64, f64) {
     (mean(&shares), mean(&bits), most)
 }
 
-/// Several sub-levels of a size have to share the ten bits, and no filter errs less often with that than
-/// once in 1024. The filters of tables of few thousand keys need a seventh more for the same, so that a
-/// store as small as this one is answered a little less well under the two policies that keep the most.
+/// Several sub-levels of a size have to share the ten bits, and no filter errs less often with that
+/// than once in 1024. The filters of tables of few thousand keys need a seventh more for the same.
+/// So a store as small as this one is answered a little less well under the two policies that keep
+/// the most.
 #[test]
 fn filters_of_ten_bits_on_average_spare_ninety_nine_gets_in_a_hundred() {
     use CompactionPolicy::{Dedup, Lazy, Leveled, Tiered};

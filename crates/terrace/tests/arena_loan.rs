@@ -6,8 +6,8 @@ use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
 
 const ARENA_BYTES: u64 = 256 << 10;
 const OWN_BYTES: u64 = 2_000_000;
-/// An arena that fills for longer lends what the others have, but for the next one; after as long again
-/// that, too.
+/// An arena that fills for longer lends the memory of the others, but for the next one; after as
+/// long again that, too.
 const LONG: Duration = Duration::from_millis(5_100);
 
 fn options(borrows_arenas: bool) -> Options {

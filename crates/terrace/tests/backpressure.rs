@@ -46,7 +46,7 @@ fn writes_to(part: &str) -> FaultPlan {
     FaultPlan::new(filter.path_contains(part))
 }
 
-/// A store with threads whose flushes wait until the plan is healed.
+/// Returns a store with threads whose flushes wait until the plan is healed.
 fn store_with_slow_flushes(disk: &SimulatedStorage, max_arenas: usize) -> (Db, FaultPlan) {
     let (storage, gate) = gated(disk, Purpose::Flush);
     let options = Options {
@@ -150,8 +150,8 @@ fn a_flush_that_fails_leaves_no_table_behind() {
     assert_eq!(tables(), 2);
 }
 
-/// As many arenas as the option says take writes while a flush is under way, and the writers that
-/// then wait go on when it is done.
+/// While a flush is under way, as many arenas as the option says take writes. The writers that then
+/// wait go on when it is done.
 #[test]
 fn several_sealed_arenas_wait_for_a_slow_flush() {
     let (db, gate) = store_with_slow_flushes(&disk(), 6);
@@ -180,8 +180,8 @@ fn arena_files(disk: &SimulatedStorage) -> usize {
     entries.iter().filter(|entry| is_arena(&entry.name)).count()
 }
 
-/// The slot that a flush gives back is the next spare's: a file more would take space for good, and
-/// long to make while the medium is busy.
+/// The slot that a flush gives back is the next spare's: one more file would take space for good,
+/// and long to make while the medium is busy.
 #[test]
 fn a_store_whose_flushes_keep_up_has_two_arena_files() {
     let disk = disk();
@@ -193,7 +193,7 @@ fn a_store_whose_flushes_keep_up_has_two_arena_files() {
     assert!(db.statistics().flushes > 10);
 }
 
-/// Where readers read in place a slot is not free before the last of them is gone, whoever asked for
+/// Where readers read in place, a slot is free only after the last of them is gone, the caller of
 /// the flush included.
 #[test]
 fn a_flush_gives_its_slot_to_the_next_spare_also_in_place() {
@@ -213,7 +213,7 @@ fn a_flush_gives_its_slot_to_the_next_spare_also_in_place() {
     }
 }
 
-/// Arenas that were sealed nearly empty are soon flushed: they are no reason to slow anybody down.
+/// Arenas that were sealed nearly empty are soon flushed: they are no reason to slow a writer down.
 #[test]
 fn sealed_arenas_count_by_what_they_hold() {
     let (db, gate) = store_with_slow_flushes(&disk(), 3);
@@ -232,7 +232,7 @@ fn sealed_arenas_count_by_what_they_hold() {
     assert_eq!(db.statistics().stalls, before.stalls);
 }
 
-/// While a flush is slow its slot is waited for, but not to the end: nobody is to find no spare.
+/// While a flush is slow its slot is awaited, but not to the end: every writer is to find a spare.
 #[test]
 fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     let disk = disk();
@@ -272,7 +272,7 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     assert!((0..row).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
 }
 
-/// A writer that was stopped by level 0 when the store was poisoned is told so; closing works.
+/// A writer that level 0 stopped gets the error when the store is poisoned; closing works.
 #[test]
 fn a_poisoned_store_lets_its_stopped_writers_go() {
     let (storage, gate) = gated(&disk(), Purpose::Compaction);
@@ -312,6 +312,6 @@ fn a_poisoned_store_lets_its_stopped_writers_go() {
             Err(Error::Poisoned { .. })
         ));
     });
-    // Whoever closes again gets the same answer.
+    // Another close gets the same answer.
     assert!(matches!(db.close(), Err(Error::Poisoned { .. })));
 }

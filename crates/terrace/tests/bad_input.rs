@@ -1,5 +1,5 @@
-//! What is not a store, what is somebody else's, and arguments that no store takes: each a typed
-//! error that says what to do, and nothing of what was there is touched.
+//! Files that are no store, files of others, and arguments that no store takes: each gives a typed
+//! error that names the remedy, and no file changes.
 
 mod image;
 mod support;
@@ -31,7 +31,7 @@ fn real() -> Options {
     support::script::tiny(Options::default())
 }
 
-/// A killed store with tables and frames.
+/// Returns a killed store with tables and frames.
 fn specimen() -> Image {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -43,7 +43,7 @@ fn specimen() -> Image {
     Image::of(&disk)
 }
 
-/// A killed store that has no table yet.
+/// Returns a killed store that has no table yet.
 fn specimen_without_tables() -> Image {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -51,8 +51,8 @@ fn specimen_without_tables() -> Image {
     Image::of(&disk)
 }
 
-/// Opens an image both ways; the owner's error, which must be the reader's too, and must have
-/// changed nothing.
+/// Opens an image both ways. Returns the owner's error, which must be the reader's too, and must
+/// have changed nothing.
 fn refused(image: &Image) -> Error {
     let [reader, owner] = [true, false].map(|read_only| {
         let disk = image.disk(BOOT);
@@ -446,7 +446,7 @@ fn a_first_manifest_is_the_remains_of_a_creation_only_if_no_edit_is_behind_its_f
     }
 }
 
-/// The number behind such a one would be none that a name may have.
+/// The number behind such a file's is one that no name may have.
 #[test]
 fn files_with_the_last_number_are_in_nobodys_way() {
     let last = u64::MAX / 2;

@@ -1,4 +1,4 @@
-//! The memory that read buffer and block cache share, in the hands of those who use the store.
+//! The memory that read buffer and block cache share, as users of the store see it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 const CACHE_BYTES: u64 = 16 * MIB;
 const SHARE_BYTES: u64 = CACHE_BYTES / 4 * 3;
 const RECORDS: u32 = 60_000;
-/// So many seeks, or gets, are looked at together.
+/// Number of seeks, or gets, that are looked at together.
 const WINDOW: u32 = 8 << 10;
 
 fn options() -> Options {
@@ -34,7 +34,7 @@ fn value(number: u32) -> [u8; 1000] {
     [number as u8; 1000]
 }
 
-/// Short scans, from here and there.
+/// Makes short scans, from here and there.
 fn scan(db: &Db, random: &mut StdRng, times: u32) {
     let mut rows = db.iter(IterOptions::default()).unwrap();
     for _ in 0..times {
@@ -90,7 +90,7 @@ fn scans_take_the_memory_of_a_buffer_that_no_get_asks_and_gets_take_it_back() {
     let loaded = db.statistics();
     assert!(buffer_bytes(&loaded) > SHARE_BYTES / 8 * 7, "{loaded:?}");
 
-    // A scan of everything is one seek, and who wants no blocks kept asks for no memory.
+    // A scan of everything is one seek, and a reader that keeps no blocks asks for no memory.
     let mut rows = db.iter(IterOptions::default()).unwrap();
     rows.seek_to_first().unwrap();
     while rows.valid() {

@@ -19,7 +19,7 @@ use terrace_storage::{
 const STORE: &str = "/store";
 const COPY: &str = "/copy";
 
-/// A store with something on several levels, in both keyspaces and in its arena.
+/// Returns a store with something on several levels, in both keyspaces and in its arena.
 fn used(machine: &Machine) -> Run {
     let mut run = Run::new(Model::default());
     run.open(machine.options()).unwrap();

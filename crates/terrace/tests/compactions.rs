@@ -1,4 +1,4 @@
-//! What a store tells of its merges: what each was to give and gave, and what its levels hold.
+//! A store's reports: each merge with its prediction and result, and the contents of its levels.
 
 mod support;
 
@@ -17,7 +17,7 @@ use terrace_tools::inspect::prometheus;
 
 /// Bytes of a union of sketches.
 const UNION_BYTES: u64 = 1 << 14;
-/// Of the sketch that is kept of each table besides.
+/// Bytes of the sketch that is kept of each table besides.
 const SMALL_BYTES: u64 = 1 << 10;
 
 fn options(compaction_policy: CompactionPolicy) -> Options {
@@ -42,7 +42,7 @@ fn update(db: &Db, keys: u32, updates: u32, random: &mut SmallRng) {
     }
 }
 
-/// Versions in tables.
+/// Returns the number of versions in tables.
 fn versions(levels: &LevelsReport) -> u64 {
     let levels = levels.keyspaces[0].levels.iter().flatten();
     let tables = levels.flat_map(|sub_level| &sub_level.tables);
@@ -116,7 +116,7 @@ fn a_move_is_told_too() {
     assert_eq!((moved.output_bytes, moved.entries, moved.slices), (0, 0, 0));
 }
 
-/// Of a few keys none may be in the sample, and then it is not known that snapshots keep all of them.
+/// Of a few keys the sample may have none; then the store cannot know that snapshots keep them all.
 #[test]
 fn a_merge_that_frees_less_than_predicted_is_a_setback_and_not_repeated() {
     let set_back = (0..100).find_map(|_| {
@@ -198,7 +198,7 @@ fn sketches_stay_within_a_union_a_sub_level() {
     assert_eq!(sketch_bytes(&db), 0, "nobody asks");
 }
 
-/// In several sub-levels of a level, whatever the policy.
+/// In several sub-levels of a level, under either policy.
 #[test]
 fn a_level_tells_how_often_it_has_its_keys() {
     for policy in [CompactionPolicy::Leveled, CompactionPolicy::Tiered] {
@@ -229,7 +229,7 @@ fn a_level_tells_how_often_it_has_its_keys() {
             panic!("{levels:?}");
         };
         assert_eq!((level0.versions, level0.tombstones), (20_007, 7));
-        // Five times what is usual.
+        // Five times the usual error.
         let rate = level0.rate().unwrap();
         assert!((rate / 2.0007 - 1.0).abs() < 0.04, "{policy}: {rate}");
         assert!(

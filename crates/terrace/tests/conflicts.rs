@@ -30,7 +30,7 @@ fn compare_and_set_takes_none_for_an_absent_key() {
     assert!(db.compare_and_set(b"key", None, Some(b"3")).unwrap());
 }
 
-/// Every increment counts, whatever flushes and merges do, and each value is fetched once.
+/// Every increment counts, beside all flushes and merges, and each value is fetched once.
 #[test]
 fn no_update_is_lost() {
     const THREADS: u64 = 4;
@@ -63,8 +63,8 @@ fn no_update_is_lost() {
     assert!(db.statistics().flushes > 2);
 }
 
-/// What was written since the key was read may be in tables by now, where the leader does not look:
-/// the update is asked again.
+/// Writes since the key was read may be in tables by now, where the leader does not look: the
+/// update is asked again.
 #[test]
 fn a_flush_in_between_is_a_conflict() {
     let (_directory, db) = store();

@@ -1,7 +1,7 @@
 //! Replays the fuzzers' corpus with the stable toolchain: no input may make a parser panic.
 //!
-//! `TERRACE_BLESS=1` writes the seeds anew, out of a real store, after a change of format; what
-//! fuzzers have found stays.
+//! `TERRACE_BLESS=1` rewrites the seeds, out of a real store, after a change of format; findings of
+//! fuzzers stay.
 
 mod image;
 mod support;
@@ -48,7 +48,7 @@ fn every_input_of_the_corpus_is_taken_without_a_panic() {
             println!("{}", path.display());
             let bytes = fs::read(&path).unwrap();
             parse(&bytes);
-            // What a fuzzer tries first.
+            // Inputs that a fuzzer tries first.
             for length in 0..bytes.len().min(300) {
                 parse(&bytes[..length]);
             }
@@ -83,7 +83,7 @@ fn every_target_is_replayed() {
     assert_eq!(names, TARGETS.map(|(target, _)| target));
 }
 
-/// A killed store with tables on two levels and frames in an arena.
+/// Returns a killed store with tables on two levels and frames in an arena.
 fn specimen() -> Image {
     let disk = SimulatedStorage::new(1, CrashSwitch::new());
     let options = support::script::tiny(Options {
@@ -111,7 +111,7 @@ fn specimen() -> Image {
     Image::of(&disk)
 }
 
-/// The file `REGION` of a store with arenas elsewhere.
+/// Returns the file `REGION` of a store with arenas elsewhere.
 fn region_identity() -> Vec<u8> {
     let disk = SimulatedStorage::new(1, CrashSwitch::new());
     let options = support::script::tiny(Options {
@@ -179,8 +179,8 @@ fn bless() {
     }
 }
 
-/// The contents of the block of range tombstones, from its first entry, which deletes from the empty
-/// key on, to its number of restart points.
+/// Returns the contents of the block of range tombstones, from its first entry, which deletes from
+/// the empty key on, to its number of restart points.
 fn range_tombstones(table: &[u8]) -> &[u8] {
     let first = [&[0, 8, 8][..], &(7u64 << 8 | 4).to_le_bytes(), b"key/0003"].concat();
     let start = table.windows(first.len()).position(|w| w == first).unwrap();
@@ -191,8 +191,8 @@ fn range_tombstones(table: &[u8]) -> &[u8] {
     &rest[..end]
 }
 
-/// The payloads of a manifest's edits: `checksum u64 | length u32 | kind u32 | payload`, padded to 8
-/// bytes, from byte 32 on. A mark of kind 2 follows each.
+/// Returns the payloads of a manifest's edits: `checksum u64 | length u32 | kind u32 | payload`,
+/// padded to 8 bytes, from byte 32 on. A mark of kind 2 follows each.
 fn edits(manifest: &[u8]) -> Vec<&[u8]> {
     let mut edits = Vec::new();
     let mut rest = &manifest[32..];
@@ -206,8 +206,8 @@ fn edits(manifest: &[u8]) -> Vec<&[u8]> {
     edits
 }
 
-/// The contents of the first block, which starts behind the header: up to the first place where
-/// an uncompressed block's trailer says its own length.
+/// Returns the contents of the first block, which starts behind the header: up to the first place
+/// where an uncompressed block's trailer says its own length.
 fn first_block(table: &[u8]) -> &[u8] {
     const START: usize = 16;
     let is_end = |&end: &usize| {

@@ -2,8 +2,8 @@
 //!
 //! A run starts on a machine whose arenas are full of old, valid frames; in its middle sealed
 //! arenas pile up. It is repeated with the machine frozen at each of its steps (every write, sync,
-//! rename, unlink, fence and write-back, and some plain stores), and the machine then comes back as
-//! after a kill and as after a power cut, with random legal parts of what was not persisted. After
+//! rename, unlink, fence and write-back, and some plain stores). The machine then comes back as
+//! after a kill and as after a power cut, with random legal parts of the unpersisted bytes. After
 //! recovery the store must hold the state after some batch, not before the last one promised, and
 //! go on working.
 //!
@@ -20,7 +20,7 @@ use terrace_storage::CrashKind;
 
 const KINDS: [CrashKind; 2] = [CrashKind::Kill, CrashKind::PowerCut];
 
-/// A machine that has lived: tables on all levels, arenas full of frames of earlier generations.
+/// Returns a used machine: tables on all levels, arenas full of frames of earlier generations.
 fn used_machine(method: Method, seed: u64) -> (Machine, Model) {
     let machine = Machine::new(method, seed);
     let options = machine.options();
@@ -73,7 +73,7 @@ fn run(machine: &Machine, model: Model, seed: u64, operations: usize) -> Run {
     run
 }
 
-/// Reopens a crashed machine, checks what came back, and has the store work on.
+/// Reopens a crashed machine, checks the recovered state, and has the store work on.
 fn recover(machine: &Machine, run: &mut Run, power_cut: bool, seed: u64) -> terrace::Result<()> {
     let promised = run.promised(power_cut);
     run.db = None;
@@ -81,7 +81,7 @@ fn recover(machine: &Machine, run: &mut Run, power_cut: bool, seed: u64) -> terr
     let db = run.db().clone();
     run.model.check_recovered(&db, &KEYSPACES, promised)?;
     drop(db);
-    // What is recovered is in tables, and these are synced.
+    // Recovered writes are in tables, and these are synced.
     run.model.persisted = run.model.acknowledged;
     let mut script = Script::new(seed, machine.method().persists());
     for _ in 0..5 {
@@ -90,7 +90,7 @@ fn recover(machine: &Machine, run: &mut Run, power_cut: bool, seed: u64) -> terr
     run.apply(Operation::Reopen, &machine.options())
 }
 
-/// Other policies with each method and each run.
+/// Returns other policies for each method and each run.
 fn policies_of(method: Method, seed: u64) -> Vec<CompactionPolicy> {
     policies(method as u64 + seed)
 }
@@ -147,7 +147,7 @@ fn stored_through_the_page_cache_survives_every_crash_point() {
     every_point(Method::PageCache);
 }
 
-/// Crash, then crash again at every step of the recovery and of the writes after it.
+/// Crashes, then crashes again at every step of the recovery and of the writes after it.
 fn double_crash(method: Method) {
     let first_crashes = support::scale("TERRACE_DOUBLE_CRASHES", 10);
     let (base, model) = used_machine(method, 77);

@@ -16,7 +16,7 @@ use terrace::{Db, Durability, Error, IterOptions, Options, PersistMethod};
 
 const CHILD: &str = "TERRACE_DAX_CHILD_DIRECTORY";
 
-/// Small arenas, so that kills meet flushes and recycled arenas, too.
+/// Returns options with small arenas, so that kills meet flushes and recycled arenas, too.
 fn options() -> Options {
     Options {
         persist_method: PersistMethod::Dax,
@@ -29,7 +29,7 @@ fn options() -> Options {
     }
 }
 
-/// A directory that the environment names; says so if it does not.
+/// Returns a directory that the environment names; says so if it does not.
 fn directory(variable: &str) -> Option<PathBuf> {
     let directory = std::env::var_os(variable).map(PathBuf::from);
     if directory.is_none() {
@@ -42,7 +42,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("row/{number:08}").into_bytes()
 }
 
-/// From a few bytes to more than a page.
+/// Returns a value of a few bytes to more than a page.
 fn value(number: u64) -> Vec<u8> {
     let length = if number.is_multiple_of(50) {
         5000
@@ -52,7 +52,7 @@ fn value(number: u64) -> Vec<u8> {
     (0..length).map(|at| (number * 31 + at) as u8).collect()
 }
 
-/// Asserts that the store holds the rows from 0 on, whole and without a gap; how many.
+/// Asserts that the store holds the rows from 0 on, whole and without a gap. Returns their number.
 fn rows(db: &Db) -> u64 {
     let entries = db.iter(IterOptions::default()).unwrap().entries();
     let mut count = 0;
@@ -78,8 +78,8 @@ fn child() {
     }
 }
 
-/// Has a child write and kills it after it has told of `count` rows; the number of rows that it
-/// told of in all, those from before included.
+/// Has a child write and kills it after it has reported `count` rows. Returns the number of rows
+/// that it reported in all, those from before included.
 fn write_and_kill(path: &Path, count: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture"])

@@ -1,5 +1,5 @@
-//! Files of obsolete tables go in steps: never under a reader, at once where space is short, and
-//! what is left of them is removed by the next opening.
+//! Files of obsolete tables go in steps: never under a reader, at once where space is short. The
+//! next opening removes the rest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use terrace_storage::{
 const STORE: &str = "/store";
 const ROWS: u32 = 1_200;
 
-/// Twelve MB in two sub-levels, one of which a merge makes obsolete with the other.
+/// Returns options for 12 MB in two sub-levels, one of which a merge makes obsolete with the other.
 fn options(disk: &SimulatedStorage, plan: &FaultPlan) -> Options {
     let inner: Arc<dyn Storage> = Arc::new(disk.clone());
     Options {
         storage: Arc::new(FailingStorage::new(inner, plan.clone())),
         background: Background::Inline,
         arena_bytes: 16 << 20,
-        // Iterators are not sent away from what they read.
+        // Iterators are not sent away from the tables that they read.
         pinned_bytes: 1 << 30,
         level0_merge: 2,
         level1_bytes: 1 << 30,

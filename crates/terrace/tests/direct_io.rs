@@ -13,7 +13,7 @@ const DIRECT: i32 = 0o40_000;
 #[cfg(target_arch = "aarch64")]
 const DIRECT: i32 = 0o200_000;
 
-/// Whether the file system lets a file be opened so, whatever the store makes of it.
+/// Returns whether the file system lets a file be opened so, without a store in between.
 fn has_direct_io(directory: &Path) -> bool {
     let path = directory.join("probe");
     fs::write(&path, b"").unwrap();
@@ -21,7 +21,7 @@ fn has_direct_io(directory: &Path) -> bool {
     options.read(true).custom_flags(DIRECT).open(&path).is_ok()
 }
 
-/// How many descriptors of tables in the directory go past the page cache.
+/// Returns the number of descriptors of tables in the directory that go past the page cache.
 fn direct_descriptors(directory: &Path) -> usize {
     let is_direct_table = |descriptor: &std::ffi::OsStr| {
         let path = fs::read_link(Path::new("/proc/self/fd").join(descriptor)).ok()?;
@@ -38,7 +38,7 @@ fn direct_descriptors(directory: &Path) -> usize {
         .count()
 }
 
-/// How many whole pages of tables in the directory are in the page cache, and how many there are.
+/// Returns the numbers of whole pages of tables in the directory: in the page cache, and in all.
 fn pages_in_page_cache(directory: &Path) -> (usize, usize) {
     let files = fs::read_dir(directory)
         .unwrap()

@@ -1,11 +1,11 @@
 //! Every operation of a script on storage fails once, or from then on, in every way it can.
 //!
 //! The script is run once to count its operations, then once for each of them. While the fault
-//! lasts, calls may fail with a typed error, and no acknowledged write may be lost. When the storage
-//! is healed, the store either goes on by itself, or it is poisoned: then reads go on, writes are
-//! refused with the cause, which is a failed sync of an arena or the manifest, and reopening brings
-//! everything back. Each run ends with a kill, a power cut and an orderly reopening, which must all
-//! find what was promised.
+//! lasts, calls may fail with a typed error, and no acknowledged write may be lost. When the
+//! storage is healed, the store either goes on by itself, or it is poisoned. A poisoned store
+//! serves reads and refuses writes with the cause, a failed sync of an arena or the manifest;
+//! reopening brings everything back. Each run ends with a kill, a power cut and an orderly
+//! reopening, which must all find every promised write.
 //!
 //! `TERRACE_FAULT_STRIDE` sets how many operations lie between two faults (1 by default).
 
@@ -25,7 +25,7 @@ use terrace_storage::{
     SimulatedStorage, Storage,
 };
 
-/// Where a script begins.
+/// Start of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     /// No store; not even a directory.
@@ -34,7 +34,7 @@ enum Start {
     Killed,
 }
 
-/// What a run needs to begin.
+/// Parts that a run needs to begin.
 struct Base {
     start: Start,
     disk: SimulatedStorage,
@@ -173,7 +173,7 @@ impl Run {
         }
     }
 
-    /// Runs the script; the number of operations that might have failed.
+    /// Runs the script. Returns the number of operations that might have failed.
     fn run(&mut self) -> u64 {
         let Injected { fault, at, lasting } = self.injected;
         if lasting {
@@ -231,7 +231,7 @@ impl Run {
         self.assert_is(&found, &self.model.state);
         self.uncertain.clear();
         self.undone_by_power_cut.clear();
-        // An owner moves what it recovers to tables before it is open.
+        // An owner moves recovered writes to tables before it is open.
         self.model.persisted = self.model.tried();
     }
 
@@ -282,7 +282,7 @@ impl Run {
         }
     }
 
-    /// The retries in the statistics, which come with the last error.
+    /// Returns the retries in the statistics, which come with the last error.
     fn shown_retries(&self) -> u64 {
         let statistics = self.db().statistics();
         let shows_error = statistics.last_error.is_some();
@@ -312,7 +312,7 @@ impl Run {
         );
     }
 
-    /// The storage is healed: what is there, and how does the store go on?
+    /// Checks the contents of the store once the storage is healed, and how the store goes on.
     fn check(mut self) {
         let found = self.read_all();
         self.assert_is(&found, &self.model.state);
@@ -334,7 +334,7 @@ impl Run {
         read.unwrap_or_else(|error| panic!("{self}: a read when healed: {error}"))
     }
 
-    /// Writes and background work succeed.
+    /// Checks that writes and background work succeed.
     fn go_on(&mut self) {
         let base = Rc::clone(&self.base);
         for step in &base.steps {
@@ -366,7 +366,7 @@ impl Run {
             Operation::Sync => is_durable_state,
             Operation::SyncDirectory => true,
             // A record whose write failed must not be found later. Where every read and write fails
-            // it can be neither seen nor overwritten, so it is not known what the manifest says.
+            // it can be neither seen nor overwritten, so the manifest's contents are unknown.
             _ => {
                 self.injected.lasting && matches!(self.injected.fault, Fault::Io | Fault::WriteKept)
             }
@@ -383,7 +383,7 @@ impl Run {
         );
     }
 
-    /// What the next process finds if this one, or the machine, dies now.
+    /// Checks the state that the next process finds if this one, or the machine, dies now.
     fn check_after(&self, kind: CrashKind) {
         let crashed = self.disk.crash(kind, self.injected.at, CrashSwitch::new());
         let db = open(&crashed).unwrap_or_else(|error| panic!("{self}: after a {kind:?}: {error}"));
@@ -392,7 +392,7 @@ impl Run {
             CrashKind::Kill => (self.model.tried(), &self.uncertain),
             CrashKind::PowerCut => (self.model.persisted, &self.undone_by_power_cut),
         };
-        // What failed before a write that must be there is undone by that.
+        // A write that must be there undoes the failed writes before it.
         let mut uncertain = uncertain.iter().filter(|model| model.tried() > promised);
         let mut possible = (promised..=self.model.tried())
             .rev()
@@ -477,14 +477,14 @@ fn any_sync_may_fail_and_lose_what_it_was_for() {
     every_operation(filter, &[Fault::SyncLost, Fault::SyncKept], Run::check);
 }
 
-/// Whatever a flush or a compaction meets is repeated, and shown.
+/// A step of a flush or a compaction that fails is repeated, and shown.
 #[test]
 fn failures_of_background_work_show_in_the_statistics() {
     for purpose in [Purpose::Flush, Purpose::Compaction] {
         let filter = FaultFilter::everything().purpose(purpose);
         every_operation(filter, &[Fault::Io], |run| {
-            // What a cache holds differs from run to run (its hashes do), and so does the number of
-            // reads: the last few of the rehearsal may not come again.
+            // The contents of a cache differ from run to run (its hashes do), and so does the
+            // number of reads: the last few of the rehearsal may not come again.
             let is_due = run.plan.count() > run.injected.at;
             let is_shown = run.refused > 0 || run.retries + run.shown_retries() > 0;
             assert_eq!(run.plan.failures() > 0, is_due, "{run}");

@@ -248,11 +248,11 @@ fn a_store_on_a_full_file_system_loses_nothing_and_goes_on() {
     fs::remove_dir_all(&path).unwrap();
 }
 
-/// Of the child that fills the store: its directory.
+/// Directory of the child that fills the store.
 const DIRECTORY: &str = "TERRACE_FULL_DISK_DIRECTORY";
-/// The first key that it writes.
+/// First key that the child writes.
 const FIRST_KEY: &str = "TERRACE_FULL_DISK_FIRST_KEY";
-/// It has small arenas and tables.
+/// Whether the child has small arenas and tables.
 const SMALL: &str = "TERRACE_FULL_DISK_SMALL";
 
 fn small_or_default(is_small: bool) -> Options {

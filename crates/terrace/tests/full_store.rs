@@ -157,7 +157,7 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     for number in 10_000..10_020 {
         db.put(&key(number), &value(number)).unwrap();
     }
-    // Somebody else takes all free space, and that of free arenas.
+    // Another program takes all free space, and that of free arenas.
     for _ in 0..5 {
         leave_no_space(&storage);
         let _ = db.put(&key(10_000), &value(10_000));
@@ -227,7 +227,7 @@ fn a_reserve_survives_a_kill_and_serves_the_next_opening() {
     db.delete(&key(2)).unwrap();
 }
 
-/// Anybody may remove the file. The store notices when it needs it, and makes another one later.
+/// Any program may remove the file. The store notices when it needs it, and makes another later.
 #[test]
 fn a_reserve_that_somebody_removed_is_made_again() {
     let storage = SimulatedStorage::new(13, CrashSwitch::new());

@@ -1,4 +1,4 @@
-//! Stores that somebody has forged: good checksums over bytes that no store writes.
+//! Forged stores: good checksums over bytes that no store writes.
 
 mod image;
 mod support;
@@ -25,7 +25,8 @@ fn key(number: u32) -> [u8; 7] {
     key
 }
 
-/// A closed store of two tables: keys, and above them a deleted range that an iterator seeks past.
+/// Returns a closed store of two tables: keys, and above them a deleted range that iterators seek
+/// past.
 fn closed_store() -> Image {
     let disk = SimulatedStorage::new(1, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();

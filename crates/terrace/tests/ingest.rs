@@ -164,7 +164,7 @@ fn a_load_beside_writers_appears_at_once() {
     terrace::internal::check_ages(&db).unwrap();
 }
 
-/// A store with unflushed writes.
+/// Returns a store with unflushed writes.
 fn used(machine: &Machine) -> Db {
     let db = Db::open(STORE, machine.options()).unwrap();
     for row in 0..60 {

@@ -6,7 +6,7 @@ mod support;
 use support::machine::{Machine, Method};
 use terrace::{Background, Db, Options, WriteBatch, WriteOptions};
 
-/// A store whose arenas are full soon, and whose work is done within the calls.
+/// Returns a store whose arenas are full soon, and whose work is done within the calls.
 fn store() -> Db {
     let options = Options {
         arena_bytes: 256 << 10,

@@ -35,7 +35,7 @@ fn listener() -> (Arc<dyn EventListener>, Receiver<Event>) {
     (Arc::new(Events(Mutex::new(sender))), receiver)
 }
 
-/// Waits for an event. A store that never does what it should ends the test with a message.
+/// Waits for an event. A store that never sends it ends the test with a message.
 fn wait_for(events: &Receiver<Event>, what: &str, mut is_it: impl FnMut(&Event) -> bool) -> Event {
     loop {
         let event = events.recv_timeout(Duration::from_secs(60));
@@ -86,7 +86,7 @@ fn narrowed(db: &Db) -> usize {
     tables.filter(|table| table.narrowed).count()
 }
 
-/// A store with one sub-level in level 0; another one begins a merge of both.
+/// Returns a disk with one sub-level in level 0; another one begins a merge of both.
 fn one_sub_level() -> SimulatedStorage {
     let disk = SimulatedStorage::new(1, CrashSwitch::new());
     let db = Db::open(STORE, options(Arc::new(disk.clone()))).unwrap();
@@ -132,7 +132,7 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
     db.compact().unwrap();
     let after = db.levels();
     assert!(after.keyspaces[0].merges.is_empty());
-    // Whoever waited finds what he waited for.
+    // A caller that waited finds the merge that it waited for.
     let ended = after.compactions.iter().find(|past| past.job == merge.job);
     let ended = ended.unwrap();
     assert_eq!(
@@ -152,7 +152,7 @@ fn slices_of_a_merge_are_built_at_the_same_time() {
     db.close().unwrap();
 }
 
-/// A close lets go of the slice being built and keeps those that are installed, under every policy.
+/// A close abandons the slice being built and keeps installed ones, under every policy.
 #[test]
 fn a_close_keeps_the_finished_slices_and_does_not_wait_for_the_rest() {
     use CompactionPolicy::{Dedup, Lazy, Leveled, Score, Tiered};
@@ -227,7 +227,7 @@ fn close_in_the_middle(compaction_policy: CompactionPolicy) {
     let listed = sub_levels.flat_map(|sub_level| sub_level.tables);
     let files = disk.list(Path::new(STORE)).unwrap().into_iter();
     let number = |name: String| name.strip_suffix(".table")?.parse::<u64>().ok();
-    // An input may still wait to be deleted; what the failed slice wrote would be younger.
+    // An input may still wait to be deleted; tables of the failed slice would be younger.
     assert_eq!(
         files.filter_map(|entry| number(entry.name)).max(),
         listed.map(|table| table.number).max(),
@@ -242,14 +242,14 @@ fn close_in_the_middle(compaction_policy: CompactionPolicy) {
     check_all(&db, 2);
 }
 
-/// Once a close has begun, writes are refused.
+/// Waits until a close has begun: from then on writes are refused.
 fn wait_for_closed(db: &Db) {
     while db.put(b"late", b"").is_ok() {
         std::thread::yield_now();
     }
 }
 
-/// Every crash point of a merge in slices: what is installed of it stays, and nothing is lost.
+/// Every crash point of a merge in slices: installed slices stay, and nothing is lost.
 #[test]
 fn a_crash_between_slices_keeps_the_finished_ones() {
     let disk = one_sub_level();
@@ -299,8 +299,7 @@ fn a_crash_between_slices_keeps_the_finished_ones() {
     assert!(partly_merged > 5, "{partly_merged} crashes between slices");
 }
 
-/// A slice that cannot be written does not undo those before it, and is done when it can be.
-/// Holds the last slice of a merge back until a file has been deleted; whether one was by then.
+/// Holds the last slice of a merge back until a file has been deleted, and notes whether one was.
 #[derive(Debug, Default)]
 struct UntilDeleted {
     /// Slices of the merge under way, and whether files were deleted since it began.
@@ -342,7 +341,7 @@ fn inputs_are_deleted_while_their_merge_goes_on() {
         ..options(Arc::new(disk))
     };
     let db = Db::open(STORE, options).unwrap();
-    // What a flush makes goes on to the end; what is below ends slice by slice.
+    // Tables of a flush stay inputs to the end of a merge; tables below it end slice by slice.
     for round in 2..5 {
         put_all(&db, round);
         db.compact().unwrap();
@@ -357,6 +356,7 @@ fn inputs_are_deleted_while_their_merge_goes_on() {
     db.close().unwrap();
 }
 
+/// A slice that cannot be written does not undo those before it, and is done when it can be.
 #[test]
 fn a_failed_slice_leaves_the_others_and_is_tried_again() {
     let disk = one_sub_level();
@@ -375,7 +375,7 @@ fn a_failed_slice_leaves_the_others_and_is_tried_again() {
     );
     assert!(statistics.retries >= 1 && statistics.last_error.is_some());
     assert!(narrowed(&db) > 0);
-    // What is left of the inputs counts in part only.
+    // The rest of the inputs counts in part only.
     assert_eq!(
         db.levels_with_duplicates().keyspaces[0].duplicates[0].keys,
         None
@@ -388,7 +388,7 @@ fn a_failed_slice_leaves_the_others_and_is_tried_again() {
     db.compact().unwrap();
     assert_eq!(narrowed(&db), 0);
     check_all(&db, 2);
-    // Each part of the merge has counted what it read.
+    // Each part of the merge has counted the entries that it read.
     let past = db.compactions();
     let sum = |of: fn(&Compaction) -> u64| past.iter().map(of).sum::<u64>();
     let rows = u64::from(ROWS);

@@ -77,7 +77,7 @@ fn put_rows(db: &Db, leave_no_room: impl Fn()) {
     }
 }
 
-/// Shrinks the disk to its contents and so much room.
+/// Shrinks the disk to its contents and `room_bytes` of room.
 fn leave_room(disk: &SimulatedStorage, room_bytes: u64) {
     let free_bytes = disk.free_space_bytes(Path::new("/store")).unwrap();
     disk.set_capacity_bytes(disk.capacity_bytes() - free_bytes + room_bytes);

@@ -1,14 +1,14 @@
 //! A real process, a real file system, and SIGKILL.
 //!
 //! A child (this test binary again, running [`child`]) opens a store with tiny arenas and writes
-//! from several threads; each thread tells of a write through a pipe only after it was acknowledged.
-//! The parent kills the child at a random moment, some of them inside the recovery from the kill
-//! before, and opens the store itself. Batch `n` of a thread sets two keys and a counter to `n` and
-//! removes what batch `n - WINDOW` set, so the keys that are there say exactly which batches are:
-//! they must be the window that ends at the counter, and the counter must be the last acknowledged
-//! batch or the one that was under way. All rounds use the same directory. In a third of the rounds it
-//! is moved while the child writes, and another store made in its place, or its `LOCK` is removed, or its
-//! manifest ends in half a record.
+//! from several threads; each thread tells of a write through a pipe only after it was
+//! acknowledged. The parent kills the child at a random moment, some of them inside the recovery
+//! from the kill before, and opens the store itself. Batch `n` of a thread sets two keys and a
+//! counter to `n` and removes the keys of batch `n - WINDOW`. So the keys that are there say
+//! exactly which batches are: they must be the window that ends at the counter, and the counter
+//! must be the last acknowledged batch or the one that was under way. All rounds use the same
+//! directory. In a third of the rounds it meets a mishap. It is moved while the child writes, and
+//! another store made in its place; its `LOCK` is removed; or its manifest ends in half a record.
 //!
 //! `TERRACE_KILLS` sets the number of kills for each kind of store (20 by default),
 //! `TERRACE_KILL_SEED` the seed of the moments, `TERRACE_TEST_DIRECTORY` where the stores live.
@@ -28,12 +28,12 @@ use rand::{RngExt, SeedableRng};
 use terrace::{Db, Durability, IterOptions, Options, PersistMethod, WriteBatch, WriteOptions};
 
 const THREADS: u64 = 4;
-/// How many of a thread's batches are there at a time.
+/// Number of a thread's batches that are there at a time.
 const WINDOW: u64 = 300;
 const DIRECTORY: &str = "TERRACE_KILL_CHILD_DIRECTORY";
 const KIND: &str = "TERRACE_KILL_CHILD_KIND";
 
-/// A kind of store: what it promises, and how often a write asks for more.
+/// A kind of store: its promise, and how often a write asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     CrashSafe,
@@ -89,7 +89,7 @@ impl Kind {
     }
 }
 
-/// The keys that a thread's batch sets; the second prefix lands in other tables than the first.
+/// Returns the keys of a thread's batch; the second prefix lands in other tables than the first.
 fn keys(thread: u64, number: u64) -> [Vec<u8>; 2] {
     ["a", "z"].map(|prefix| format!("{prefix}/{thread}/{number:010}").into_bytes())
 }
@@ -98,7 +98,7 @@ fn counter_key(thread: u64) -> Vec<u8> {
     format!("counter/{thread}").into_bytes()
 }
 
-/// Mostly small, now and then larger than what is copied out of an arena.
+/// Returns a value: mostly small, now and then too large to be copied out of an arena.
 fn value(thread: u64, number: u64) -> Vec<u8> {
     let seed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ thread;
     let length = if number.is_multiple_of(61) {
@@ -172,12 +172,12 @@ fn spawn(directory: &Path, kind: Kind) -> Child {
         .unwrap()
 }
 
-/// When a child is killed.
+/// Moment at which a child is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// After so much time: mostly while it starts and recovers.
+    /// Time since its start: mostly while it starts and recovers.
     Elapsed(Duration),
-    /// After so many acknowledged writes.
+    /// Number of acknowledged writes.
     Acknowledged(u64),
 }
 
@@ -238,7 +238,7 @@ fn tear_manifest(directory: &Path) {
     manifest.unwrap().write_all(&torn).unwrap();
 }
 
-/// Runs a child and kills it; the last batch that each thread acknowledged, 0 for none.
+/// Runs a child and kills it. Returns the last batch that each thread acknowledged, 0 for none.
 fn run_and_kill(
     directory: &Path,
     kind: Kind,
@@ -289,7 +289,7 @@ fn run_and_kill(
 }
 
 /// Asserts that the store holds, for each thread, exactly the window of batches that ends at its
-/// counter; the counters.
+/// counter. Returns the counters.
 fn check_content(db: &Db) -> [u64; THREADS as usize] {
     let mut expected = Vec::new();
     let mut counters = [0; THREADS as usize];
@@ -418,7 +418,7 @@ fn power_safe_writes_survive_sigkill() {
     survives_kills(Kind::PowerSafe);
 }
 
-/// Whether a store in this directory can be opened with the method `mapped`.
+/// Returns whether a store in this directory can be opened with the method `mapped`.
 fn takes_mappings(directory: &Path) -> bool {
     let Ok(directory) = tempfile::tempdir_in(directory) else {
         return false;

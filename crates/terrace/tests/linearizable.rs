@@ -1,6 +1,6 @@
 //! Reads, writes, compare-and-sets and updates of several threads, recorded and checked: there must
-//! be one order of all operations, true to what each returned, in which every operation lies between
-//! its call and its return (linearisability). Keys are independent, so each is checked for itself.
+//! be one order of all operations, true to their results, in which every operation lies between its
+//! call and its return (linearisability). Keys are independent, so each is checked for itself.
 //!
 //! The search is Wing and Gong's, with the states seen remembered (Lowe): take any operation that no
 //! pending one had to come before, apply it, go on; step back where the results disagree.
@@ -30,12 +30,12 @@ enum Action {
         new: Value,
         done: bool,
     },
-    /// Adds one; what it found.
+    /// Adds one; has the value that it found.
     Update(Value),
 }
 
 impl Action {
-    /// The value after it, if it may come when the value is `value`.
+    /// Returns the value after it, if it may come when the value is `value`.
     fn apply(self, value: Value) -> Option<Value> {
         match self {
             Action::Get(found) => (found == value).then_some(value),
@@ -61,10 +61,10 @@ struct Event {
     returned: u64,
 }
 
-/// Whether some order explains the events. They are sorted by their calls.
+/// Returns whether some order explains the events. They are sorted by their calls.
 fn is_linearizable(events: &[Event]) -> bool {
     let mut seen = HashSet::new();
-    // What has been applied: all before the first number, and these behind it.
+    // Applied events: all before the first number, and these behind it.
     let mut stack = vec![(0usize, BTreeSet::<usize>::new(), 0 as Value)];
     while let Some(state) = stack.pop() {
         if state.0 == events.len() {
@@ -76,7 +76,7 @@ fn is_linearizable(events: &[Event]) -> bool {
         let (first, applied, value) = state;
         let mut earliest_return = u64::MAX;
         for (at, event) in events.iter().enumerate().skip(first) {
-            // Whoever is called after somebody has returned comes after him.
+            // An operation that is called after another one has returned comes after it.
             if event.called > earliest_return {
                 break;
             }
@@ -111,7 +111,7 @@ fn bytes(value: Value) -> Vec<u8> {
     bytes
 }
 
-/// Runs threads against a store, and gives each key's events.
+/// Runs threads against a store, and returns each key's events.
 fn record(seed: u64, keys: u64) -> Vec<Vec<Event>> {
     const THREADS: u64 = 4;
     const EACH: usize = 300;

@@ -99,7 +99,7 @@ fn in_both(what: &str, test: fn(Background)) {
     }
 }
 
-/// The store has all rows, and is closed and opened again.
+/// Checks that the store has all rows, closes it, and opens it again.
 fn check_and_close(disk: &SimulatedStorage, db: Db) {
     for row in 0..ROWS {
         assert!(db.get(&key(row)).unwrap().is_some(), "row {row}");
@@ -250,7 +250,7 @@ fn only_the_listeners_own_store_refuses() {
     });
 }
 
-/// A stopped writer's event is told by the leader.
+/// The leader reports the event of a stopped writer.
 #[test]
 fn a_leader_in_a_listener_does_not_wait_for_itself() {
     within("a leader", || {

@@ -1,5 +1,5 @@
 //! An iterator, a snapshot and thousands of values are held while everything is overwritten again
-//! and again: memory and disk stay bounded, writers get on, and what is held stays what it was.
+//! and again: memory and disk stay bounded, writers get on, and all that is held stays as it was.
 
 mod support;
 
@@ -88,7 +88,7 @@ fn what_is_held_for_long_costs_no_more_than_its_budget() {
     let statistics = db.statistics();
     let live_bytes = u64::from(KEYS) * u64::from(WRITERS) * VALUE_BYTES as u64;
     let tables: u64 = statistics.levels.iter().map(|level| level.bytes).sum();
-    // What the snapshot sees and what is there now, in levels that each hold twice the one above.
+    // Versions of the snapshot and present ones, in levels that each hold twice the one above.
     assert!(
         tables < 8 * live_bytes,
         "{tables} bytes for {live_bytes} live ones"

@@ -8,7 +8,7 @@ use terrace_tools::repair::RepairOptions;
 
 const NAME: &str = "lost+found";
 
-/// Returns a directory that holds what a new ext4 does.
+/// Returns a directory with the contents of a new ext4.
 fn root() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join(NAME)).unwrap();

@@ -1,5 +1,5 @@
-//! Memory that the kernel counts, against what a store was told to take. In a process of its own:
-//! other tests take memory, too.
+//! Memory that the kernel counts, against the budget of a store. In a process of its own: other
+//! tests take memory, too.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use terrace::{Db, Options, ReadBufferOptions, Statistics};
 const MIB: u64 = 1 << 20;
 const CACHE_BYTES: u64 = 48 * MIB;
 
-/// Memory of this process that no file keeps.
+/// Returns the memory of this process that no file keeps.
 fn anonymous_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status

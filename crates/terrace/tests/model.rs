@@ -63,8 +63,8 @@ fn power_safe_agrees_with_the_model() {
     model(Method::WrittenPowerSafe, Background::Inline, 2);
 }
 
-/// Methods that need the kernel, on a file system in memory where there is one: each sync of a
-/// disk takes long. `dax` takes that memory for persistent memory.
+/// Tests methods that need the kernel, on a file system in memory where there is one: each sync of
+/// a disk takes long. `dax` takes that memory for persistent memory.
 fn on_real_files(method: PersistMethod) {
     let memory = tempfile::tempdir_in("/dev/shm");
     let directory = memory.unwrap_or_else(|_| tempfile::tempdir().unwrap());
@@ -143,7 +143,7 @@ fn a_store_may_be_opened_with_another_method() {
                 .unwrap();
             written += 1;
         }
-        // What is still in arenas stays there for the next method to find.
+        // Writes that are still in arenas stay there for the next method to find.
         db.close().unwrap();
         assert!(round == 0 || db.statistics().recovery.writes > 0);
     }

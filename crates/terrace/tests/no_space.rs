@@ -1,8 +1,8 @@
 //! A disk that fills up, in simulation, at every point of a script and by every amount.
 //!
-//! The disk shrinks to what is in use plus a slack, which decides where in an operation space ends:
+//! The disk shrinks to the used space plus a slack, which decides where in an operation space ends:
 //! in the arena, the tables, the manifest or the recovery. Writers may get `NoSpace` when there is
-//! nowhere left to write; reads go on, nothing acknowledged is lost, and once space returns the
+//! nowhere left to write; reads go on, and nothing acknowledged is lost. Once space returns the
 //! store goes on by itself, without being reopened.
 //!
 //! `TERRACE_SPACE_STRIDE` sets the bytes between two slacks (3,000 by default).
@@ -45,7 +45,7 @@ fn used_bytes(disk: &SimulatedStorage) -> u64 {
     CAPACITY_BYTES - disk.free_space_bytes(Path::new(STORE)).unwrap()
 }
 
-/// A store with some content, and what it holds.
+/// Returns a store with some content, and its model.
 fn used_store(seed: u64) -> (SimulatedStorage, Db, Model, Script) {
     let disk = SimulatedStorage::new(seed, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -66,7 +66,7 @@ fn check(db: &Db, expected: &State) {
     assert_same(&read_all(db, &KEYSPACES, None).unwrap(), expected);
 }
 
-/// Writes batches until one is refused, or `most` were taken. The refusal, if any.
+/// Writes batches until one is refused, or `most` were taken. Returns the refusal, if any.
 fn write_until_refused(
     db: &Db,
     model: &mut Model,
@@ -110,11 +110,11 @@ fn a_store_on_a_full_disk_loses_nothing_and_goes_on_when_space_returns() {
             }
         }
         check(&db, &model.state);
-        // A smaller batch may still find room; whatever is acknowledged counts.
+        // A smaller batch may still find room; every acknowledged one counts.
         let _ = write_until_refused(&db, &mut model, &mut script, 10);
         check(&db, &model.state);
 
-        // Whoever dies on a full disk finds everything as well.
+        // A store that dies on a full disk has everything at its next opening as well.
         let survivor = disk.crash(CrashKind::Kill, seed, CrashSwitch::new());
         survivor.set_capacity_bytes(CAPACITY_BYTES);
         check(&Db::open(STORE, options(&survivor)).unwrap(), &model.state);

@@ -233,7 +233,7 @@ fn nobody_gets_in_after_the_lock_was_removed_and_the_owner_makes_it_again() {
     assert_busy(Db::open(&path, reading.clone()));
     assert!(!path.join("LOCK").exists(), "a reader makes no file");
     assert_busy(Db::open(&path, small()));
-    // The second opening has made a new LOCK and let it go again: the owner takes that.
+    // The second opening has made a new LOCK and released it: the owner takes that.
     assert!(path.join("LOCK").exists());
     put_synced(&owner, b"b", b"1").unwrap();
     owner.flush().unwrap();
@@ -319,7 +319,7 @@ fn an_owner_of_a_restored_copys_directory_leaves_the_copys_tables_alone() {
         let expected = fill(&owner, "a", 2_000);
         owner.flush().unwrap();
         owner.checkpoint(&backup).unwrap();
-        // Whoever reads keeps the old tables.
+        // A reader keeps the old tables.
         let mut reader = owner.iter(IterOptions::default()).unwrap();
         reader.seek_to_first().unwrap();
         fill(&owner, "a", 2_000);
@@ -522,7 +522,7 @@ fn what_is_no_regular_file_is_an_error_at_once_that_names_it() {
     let db = Db::open(&made, small()).unwrap();
     db.put(b"a", b"1").unwrap();
     db.flush().unwrap();
-    // So much that the flushed arena serves again: an opening removes any file that can hold no write.
+    // Enough to use the flushed arena again: an opening removes any file that can hold no write.
     db.put(b"b", &[2; 30 << 10]).unwrap();
     db.put(b"c", b"3").unwrap();
     db.close().unwrap();

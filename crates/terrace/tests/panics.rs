@@ -75,7 +75,7 @@ impl Stage {
         }
     }
 
-    /// The spare is there: its worker touches no arena but those that a test provokes.
+    /// Waits for the spare: then its worker touches no arena but those that a test provokes.
     fn with_spare(self) -> Stage {
         // None is made before a quarter of the active arena is full.
         let has_spare = || {
@@ -86,12 +86,12 @@ impl Stage {
         self
     }
 
-    /// The operations that the plan is about panic from now on, those of cleaning up included.
+    /// Makes the plan's operations panic from now on, those of cleaning up included.
     fn arm(&self) {
         self.plan.fail_from(self.plan.count(), Fault::Panic);
     }
 
-    /// The storage panics in a step that `provoke` brings about, and everybody is told so.
+    /// Has the storage panic in a step that `provoke` brings about; all callers must get the cause.
     fn panics_in(self, step: &str, provoke: impl Fn(&Db) -> Result<()> + Send + 'static) {
         self.arm();
         let db = self.db.clone();
@@ -114,7 +114,7 @@ impl Stage {
         self.db.statistics().poisoned
     }
 
-    /// All calls that wait or write get the cause. Reads go on.
+    /// Checks that all calls that wait or write get the cause, and that reads go on.
     fn check_answers(&self, step: &str) {
         let calls: [(&str, Call); 8] = [
             ("put", |db| db.put(b"refused", b"")),
@@ -141,7 +141,7 @@ impl Stage {
         assert_panicked(step, &closed.unwrap_err());
     }
 
-    /// The lock is free, and nothing acknowledged is lost.
+    /// Checks that the lock is free, and nothing acknowledged is lost.
     fn check_reopened(self, step: &str) {
         let Stage { disk, plan, db } = self;
         plan.heal();
@@ -168,7 +168,7 @@ fn check_all(db: &Db) {
     assert!(scanned.map(Result::unwrap).count() >= ROWS as usize);
 }
 
-/// The error is the store's poison, with the panic's message and the step's name.
+/// Checks that the error is the store's poison, with the panic's message and the step's name.
 fn assert_panicked(step: &str, error: &Error) {
     let Error::Poisoned { cause } = error else {
         panic!("{step}: {error:?}")
@@ -392,7 +392,7 @@ fn a_panic_in_a_recovery() {
     }
 }
 
-/// Writers that are stopped, and all other waiters when the step panics.
+/// Stopped writers, and all others that wait when the step panics.
 #[test]
 fn a_panic_answers_all_who_wait_already() {
     for (purpose, step) in [

@@ -1,5 +1,5 @@
-//! Readers that hold on to old writes: what they see stays, what they pin is bounded, and writers
-//! never wait for them.
+//! Readers that hold on to old writes: their view stays, their pins are bounded, and writers never
+//! wait for them.
 
 mod support;
 
@@ -77,7 +77,7 @@ fn thousands_of_large_values_pin_no_more_than_the_budget_and_the_live_arenas() {
     );
 }
 
-/// Values on both sides of the size from which on an iterator shows them where they lie.
+/// Returns a row; values lie on both sides of the size from which on iterators show them in place.
 fn row(number: u32, version: u8) -> (Vec<u8>, Vec<u8>) {
     let length = [100, 511, 512, 700][number as usize % 4];
     (format!("row{number:03}").into(), vec![version; length])

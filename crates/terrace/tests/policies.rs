@@ -1,4 +1,4 @@
-//! What the compaction policies do to a store that is updated again and again.
+//! The compaction policies on a store that is updated again and again.
 
 mod support;
 
@@ -25,12 +25,12 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// A value that says how often its key was written.
+/// Returns a value that says how often its key was written.
 fn value(times: u32) -> Vec<u8> {
     times.to_be_bytes().repeat(25)
 }
 
-/// Random updates, each key as often as it comes; how often each was written.
+/// Updates random keys, each as often as it comes. Counts in `written` how often each was written.
 fn update(db: &Db, updates: u32, written: &mut [u32], random: &mut SmallRng) {
     for _ in 0..updates {
         let number = random.random_range(0..KEYS);
@@ -40,7 +40,7 @@ fn update(db: &Db, updates: u32, written: &mut [u32], random: &mut SmallRng) {
     }
 }
 
-/// Versions in tables.
+/// Returns the number of versions in tables.
 fn versions(db: &Db) -> u64 {
     let keyspaces = db.levels().keyspaces;
     let levels = keyspaces.iter().flat_map(|keyspace| &keyspace.levels);
@@ -57,8 +57,8 @@ fn check(db: &Db, written: &[u32]) {
     terrace::internal::check_ages(db).unwrap();
 }
 
-/// Versions for each key over the second half of the updates (mean and most), and bytes written for each
-/// byte put.
+/// Returns versions for each key over the second half of the updates (mean and most), and bytes
+/// written for each byte put.
 fn load(compaction_policy: CompactionPolicy) -> (f64, f64, f64) {
     let options = options(compaction_policy);
     let db = Db::open("/store", options.clone()).unwrap();
@@ -135,7 +135,7 @@ fn duplicates_are_kept_to_the_threshold() {
     );
 }
 
-/// What a snapshot keeps cannot be dropped, and is not merged for ever.
+/// Versions that a snapshot keeps cannot be dropped, and are not merged for ever.
 #[test]
 fn pinned_versions_are_not_merged_again_and_again() {
     let db = Db::open("/store", options(CompactionPolicy::Dedup)).unwrap();
@@ -152,7 +152,7 @@ fn pinned_versions_are_not_merged_again_and_again() {
     assert!(merges < 200, "{merges} merges");
     let pinned = versions(&db) as f64 / f64::from(KEYS);
     drop(held);
-    // Nothing holds them any more: what comes next drops them.
+    // Nothing holds them any more: the next work drops them.
     update(&db, 2 * KEYS, &mut written, &mut random);
     db.compact().unwrap();
     check(&db, &written);

@@ -1,9 +1,9 @@
 //! Power cuts of a store whose directory is moved and whose `LOCK` is removed while it is written.
 //!
-//! Each image is the life of one `PowerSafe` store on a simulated disk that dies at a random step. On
-//! the way the directory is renamed, another store is made in its place, or `LOCK` goes and a second
-//! owner tries to get in. Some manifests end in half a record. Afterwards every acknowledged write is there, no other but the one under way,
-//! and the stores made in its place hold their own.
+//! Each image is the life of one `PowerSafe` store on a simulated disk that dies at a random step.
+//! On the way the directory is renamed, another store is made in its place, or `LOCK` goes and a
+//! second owner tries to get in. Some manifests end in half a record. Afterwards every acknowledged
+//! write is there, no other but the one under way, and the stores made in its place hold their own.
 //!
 //! `TERRACE_IMAGES` sets the number of images (500 by default), `TERRACE_IMAGE_SEED` their seed.
 
@@ -38,7 +38,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("{number:06}").into_bytes()
 }
 
-/// Only the death of the disk ends a store's life.
+/// Asserts that an error is the death of the disk: nothing else ends a store's life.
 fn assert_dead(error: &Error) {
     assert!(support::script::is_frozen(error), "{error}");
 }
@@ -193,7 +193,7 @@ fn images_of_moved_stores_lose_nothing_and_invent_nothing() {
         moved += life.others.len();
         unlocked += life.locks_removed;
         written += life.acknowledged;
-        // The lock of a store on a dead disk is nobody's.
+        // No process has the lock of a store on a dead disk.
         drop(
             disk.lock(&life.path.join("LOCK"), LockKind::Exclusive)
                 .unwrap(),

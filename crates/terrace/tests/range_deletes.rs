@@ -6,7 +6,7 @@ mod support;
 use support::machine::{Machine, Method};
 use terrace::{Db, IterOptions, Options, Snapshot, WriteBatch, WriteOptions};
 
-/// Ranges sink with the merges that writes cause, not because they are many in small tables.
+/// Opens a store. Ranges sink with the merges of writes, not because they are many in small tables.
 fn open(machine: &Machine) -> Db {
     let options = terrace::Options {
         tombstone_percent: 0,
@@ -19,8 +19,8 @@ fn key(number: usize) -> Vec<u8> {
     format!("key-{number:05}").into_bytes()
 }
 
-/// The numbers of the keys that an iterator finds, and that gets find, which must be the same
-/// forwards and backwards.
+/// Returns the numbers of the keys that an iterator and gets find, which must be the same forwards
+/// and backwards.
 fn found(db: &Db, snapshot: Option<&Snapshot>, count: usize) -> Vec<usize> {
     let iterator = || {
         let options = IterOptions {
@@ -75,7 +75,7 @@ fn numbers(ranges: &[std::ops::Range<usize>]) -> Vec<usize> {
     ranges.iter().cloned().flatten().collect()
 }
 
-/// Tables listed, range tombstones in them, versions in them.
+/// Returns the numbers of tables listed, of range tombstones in them, and of versions in them.
 fn listed(db: &Db) -> (usize, u64, u64) {
     let levels = db.levels();
     let tables = levels.keyspaces[0].levels.iter().flatten();
@@ -142,7 +142,7 @@ fn ranges_reach_every_older_layer_and_no_younger_one() {
     terrace::internal::check_ages(&db).unwrap();
 }
 
-/// A range over many tables and slices: it is cut at their ends, hides what it must while it sinks,
+/// A range over many tables and slices: it is cut at their ends, hides older rows while it sinks,
 /// and is gone, with all it hid, when nothing is left below.
 #[test]
 fn a_range_sinks_through_slices_and_is_gone_at_the_bottom() {
@@ -182,7 +182,7 @@ fn a_range_sinks_through_slices_and_is_gone_at_the_bottom() {
     );
 }
 
-/// An old snapshot keeps what the range hides, and the range, through merges and narrowed tables.
+/// An old snapshot keeps the range and the rows under it, through merges and narrowed tables.
 #[test]
 fn a_snapshot_below_a_range_keeps_reading_through_merges() {
     let machine = Machine::new(Method::Written, 4);

@@ -1,5 +1,5 @@
-//! Merges of a range of keys: what they save where updates come in clusters, and that nothing is lost by
-//! them, whatever else happens.
+//! Merges of a range of keys: they save work where updates come in clusters, and lose nothing,
+//! beside any other event.
 //!
 //! `TERRACE_CRASH_POINTS` sets how many crash points are tried for each policy (40 by default).
 
@@ -39,7 +39,7 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
 /// Draws a key of a store that is updated for a while.
 type Draw = fn(&mut SmallRng) -> u32;
 
-/// Nine of ten updates are to a twentieth of the keys.
+/// Draws keys: nine of ten updates are to a twentieth of them.
 fn clustered(random: &mut SmallRng) -> u32 {
     let hot = KEYS / 20;
     match random.random_ratio(9, 10) {
@@ -138,7 +138,7 @@ fn updates_that_are_spread_evenly_are_merged_as_a_whole() {
     }
 }
 
-/// A store whose tables hold a few of 600 keys each.
+/// Returns options for a store whose tables hold a few of 600 keys each.
 fn small(machine: &Machine) -> Options {
     Options {
         table_bytes: 1 << 10,
@@ -155,7 +155,7 @@ fn small(machine: &Machine) -> Options {
     }
 }
 
-/// Puts mostly, most of them to one key in twelve.
+/// Draws an operation: mostly puts, most of them to one key in twelve.
 fn write(random: &mut SmallRng) -> Operation {
     let key = |random: &mut SmallRng| {
         let number = match random.random_ratio(5, 6) {

@@ -80,7 +80,7 @@ struct Noted {
     merged_bytes: u64,
 }
 
-/// Time passes only while a merge sleeps; what was written up to then is noted beside it.
+/// A clock that moves only while a merge sleeps; it notes the bytes written up to then.
 #[derive(Debug, Default)]
 struct SleepingClock {
     now_ns: AtomicU64,
@@ -151,7 +151,7 @@ fn merges_and_flushes_together_keep_to_the_rate() {
         // Merges, too: all work is done inside the calls.
         db.flush().unwrap();
     }
-    // A flush waits for nobody: the last to write is a merge.
+    // A flush does not wait: the last to write is a merge.
     db.keyspace("default").unwrap().compact_range(..).unwrap();
     check_all(&db, 4);
     let statistics = db.statistics();
@@ -172,7 +172,7 @@ fn merges_and_flushes_together_keep_to_the_rate() {
         }
     }
     assert!(merge_writes > 10, "{merge_writes}");
-    // Nor slower: what was allowed was written.
+    // Nor slower: all allowed bytes were written.
     let now_ns = clock.now_ns();
     assert!(allowed(now_ns) <= written, "{now_ns} ns");
     assert!(written <= allowed(now_ns) + WRITE_BYTES, "{now_ns} ns");
@@ -245,7 +245,7 @@ fn the_rate_rises_with_what_is_owed_until_no_writer_is_held_back() {
         matches!(cause, StallCause::Level0 | StallCause::Debt) && !time.is_zero()
     };
     assert!(!statistics.stalls.iter().any(stalled), "{statistics:?}");
-    // Nothing is owed any more, and what was written without a limit is not paid for.
+    // Nothing is owed any more, and bytes written without a limit are not paid for.
     assert_eq!(write_rate(&db).present_bytes_per_second, Some(RATE));
     db.close().unwrap();
 }
@@ -265,7 +265,7 @@ fn a_close_does_not_wait_for_the_rate_and_keeps_the_finished_slices() {
     db.flush().unwrap();
     put_all(&db, 2);
     db.flush().unwrap();
-    // A part of what the merge has to write; then the clock stands.
+    // The merge writes a part of its bytes; then the clock stands.
     wait_until("the merge has written something", || {
         clock.advance(Duration::from_millis(20));
         db.statistics().io.of(Purpose::Compaction).written_bytes > 500_000

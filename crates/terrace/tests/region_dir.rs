@@ -1,4 +1,4 @@
-//! Arenas in a region directory: whose it is, moving, and losing it.
+//! Arenas in a region directory: its owner, its move, and its loss.
 //!
 //! `TERRACE_CRASH_STRIDE` sets how many steps lie between two crash points (1: exhaustive).
 
@@ -46,7 +46,7 @@ fn reading(options: Options) -> Options {
     }
 }
 
-/// The disk after the death of every process.
+/// Returns the disk after the death of every process.
 fn killed(disk: &SimulatedStorage) -> SimulatedStorage {
     disk.crash(CrashKind::Kill, 0, CrashSwitch::new())
 }
@@ -65,7 +65,7 @@ fn arenas(disk: &SimulatedStorage, directory: &str) -> usize {
         .count()
 }
 
-/// Every file of all directories.
+/// Returns every file of all directories.
 fn contents(disk: &SimulatedStorage) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for directory in [STORE, FAST, OTHER] {
@@ -81,7 +81,7 @@ fn contents(disk: &SimulatedStorage) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// What a tmpfs is after a reboot.
+/// Empties a directory, as a reboot empties a tmpfs.
 fn wipe(disk: &SimulatedStorage, directory: &str) {
     for name in names(disk, directory) {
         disk.remove(&Path::new(directory).join(name)).unwrap();
@@ -100,7 +100,7 @@ fn put(db: &Db, key: u8, sync: bool) -> terrace::Result<()> {
     db.write(batch, WriteOptions::with_sync(sync))
 }
 
-/// Keys 0 to 4 in tables, 5 to 7 in an arena and safe from a power cut, 8 in an arena; then a kill.
+/// Kills a store with keys 0 to 4 in tables, 5 to 7 persisted in an arena, and 8 in an arena.
 fn specimen(region_dir: Option<&str>) -> SimulatedStorage {
     let disk = disk();
     let db = Db::open(STORE, options(&disk, region_dir)).unwrap();
@@ -115,7 +115,7 @@ fn specimen(region_dir: Option<&str>) -> SimulatedStorage {
     killed(&disk)
 }
 
-/// The error of an owner and of a reader, which must be alike and have changed nothing.
+/// Returns the error of an owner and of a reader, which must be alike and have changed nothing.
 fn refused(disk: &SimulatedStorage, options: &Options) -> Error {
     let before = contents(disk);
     let reader = Db::open(STORE, reading(options.clone())).unwrap_err();
@@ -308,7 +308,7 @@ fn a_lost_region_is_an_error_until_the_loss_is_accepted() {
         match refused(&disk, &options(&disk, given)) {
             Error::RegionLost { path, loss } => {
                 assert_eq!(path, Path::new(FAST));
-                // What was synced is promised in frames, which are gone with the region.
+                // Frames promise the synced writes, and are gone with the region.
                 let loss = loss.unwrap();
                 assert_eq!((loss.kept, loss.promised), (5, 5));
             }
@@ -335,7 +335,7 @@ fn a_lost_region_is_an_error_until_the_loss_is_accepted() {
     assert_eq!(statistics.region_losses, [loss]);
 }
 
-/// The manifest learns at a close what had been persisted; those numbers are not given again.
+/// The manifest learns at a close which numbers were persisted; those are not given again.
 #[test]
 fn a_loss_of_promised_writes_says_so_and_does_not_give_their_numbers_again() {
     let disk = specimen(Some(FAST));
@@ -391,7 +391,7 @@ fn accepting_a_loss_changes_nothing_where_nothing_is_missing() {
     }
 }
 
-/// Three arenas with unflushed writes, one of them removed: what is before it is kept, and nothing
+/// Three arenas with unflushed writes, one of them removed: writes before it are kept, and none
 /// behind it.
 #[test]
 fn without_one_of_its_arenas_a_store_keeps_what_is_before_it() {
@@ -450,7 +450,7 @@ fn without_one_of_its_arenas_a_store_keeps_what_is_before_it() {
     );
 }
 
-/// Runs on copies of a machine that are frozen at every step, and hands over what is left.
+/// Runs on copies of a machine that are frozen at every step, and hands over their disks.
 fn at_every_step(
     base: &SimulatedStorage,
     run: impl Fn(&SimulatedStorage) -> terrace::Result<()>,
@@ -478,7 +478,7 @@ fn at_every_step(
 fn accepting_a_loss_survives_every_crash_point() {
     let lost = specimen(Some(FAST));
     wipe(&lost, FAST);
-    // Durable, so that a power cut undoes no part of what went before.
+    // Durable, so that a power cut undoes no part of earlier work.
     let lost = lost.crash(CrashKind::PowerCut, 0, CrashSwitch::new());
     let run = |disk: &SimulatedStorage| {
         let db = Db::open(STORE, accepting(disk, Some(FAST)))?;

@@ -25,7 +25,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("key-{number:03}").into_bytes()
 }
 
-/// A value that names its write.
+/// Returns a value that names its write.
 fn value(number: usize, length_bytes: usize) -> Vec<u8> {
     let text = format!("{number:08}").into_bytes();
     text.into_iter().cycle().take(length_bytes).collect()
@@ -35,7 +35,7 @@ fn get(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
     db.get(key).unwrap().map(|value| value.to_vec())
 }
 
-/// The write whose value a key has.
+/// Returns the write whose value a key has.
 fn writer(db: &Db, key: &[u8]) -> Option<usize> {
     let found = get(db, key)?;
     let number = str::from_utf8(&found[..8]).unwrap().parse().unwrap();
@@ -46,7 +46,7 @@ fn writer(db: &Db, key: &[u8]) -> Option<usize> {
     Some(number)
 }
 
-/// How many of the writes `0..count` are there; asserts that they are the first ones, unchanged.
+/// Returns how many of the writes `0..count` are there. Asserts that they are the first, unchanged.
 fn prefix(db: &Db, count: usize, context: &str) -> usize {
     let found: Vec<_> = (0..count)
         .filter_map(|number| writer(db, &key(number)))
@@ -56,9 +56,9 @@ fn prefix(db: &Db, count: usize, context: &str) -> usize {
     there
 }
 
-/// Runs `work` on copies of a machine that freeze at each of its steps in turn, `tries` times each,
-/// since the operation at which they freeze may take place in part. `work` counts the writes that
-/// were acknowledged; `check` gets the step, the frozen machine and that count.
+/// Runs `work` on copies of a machine that freeze at each of its steps in turn, `tries` times each:
+/// the operation at which they freeze may take place in part. `work` counts the writes that were
+/// acknowledged; `check` gets the step, the frozen machine and that count.
 fn at_every_step(
     base: &Machine,
     tries: u64,
@@ -77,9 +77,9 @@ fn at_every_step(
     }
 }
 
-/// A recovered arena is never appended to, and a generation is never issued twice: either would
-/// join new frames to old ones that were dropped, since those lie behind the gap, whole and of the
-/// right generation and number.
+/// A recovered arena is never appended to, and a generation is never issued twice. Either would
+/// join new frames to old ones that were dropped: those lie behind the gap, whole and of the right
+/// generation and number.
 #[test]
 fn frames_that_a_power_cut_dropped_never_come_back() {
     let options = |machine: &Machine| Options {
@@ -133,7 +133,7 @@ fn a_generation_is_never_issued_twice() {
     }
 }
 
-/// Fills two arenas that cannot be flushed and begins a third; the number of writes.
+/// Fills two arenas that cannot be flushed and begins a third. Returns the number of writes.
 fn write_to_three_arenas(machine: &Machine, db: &Db) -> usize {
     machine.flushes().fail_from(0, Fault::NoSpace);
     let mut count = 0;
@@ -216,8 +216,8 @@ fn flushes_are_installed_from_the_oldest_arena_on() {
     );
 }
 
-/// Until the edit that lists the tables is durable the arena holds the only copy; what the killed
-/// flush left of the tables is in nobody's way.
+/// Until the edit that lists the tables is durable the arena holds the only copy; remains of the
+/// killed flush's tables are in the way of nothing.
 #[test]
 fn a_flush_killed_at_any_step_is_made_good_by_the_next_opening() {
     // The second write has an arena of its own, whose slot is removed when it is recycled.
@@ -293,12 +293,12 @@ fn a_power_cut_after_a_kill_finds_every_table_that_its_manifest_lists() {
     assert!(merges > 0, "nothing was merged");
 }
 
-/// Sizes that send what is flushed to the deepest levels at once.
+/// Returns options by which flushed tables go to the deepest levels at once.
 fn deep(machine: &Machine, level0_merge: usize) -> Options {
     Options {
         level0_merge,
         level1_bytes: 1 << 10,
-        // What tables say is not to be answered from elsewhere.
+        // Answers must come from the tables, not from elsewhere.
         read_buffer: read_buffer(0),
         ..machine.options()
     }
@@ -346,7 +346,7 @@ fn sub_levels_1_and_3_are_not_merged_without_2() {
     internal::check_ages(&db).unwrap();
 }
 
-/// What a reader's number covers is in the index: a snapshot finds the batch that it ends with.
+/// The index has all that a reader's number covers: a snapshot finds the batch that it ends with.
 #[test]
 fn a_number_is_visible_only_when_its_batch_is_in_the_index() {
     const BATCHES: usize = 200;
@@ -410,7 +410,7 @@ fn a_dropped_keyspace_is_gone_from_the_read_buffer_too() {
     assert!(matches!(error, Error::NoKeyspace { .. }), "{error}");
 }
 
-/// With memory for every block it took half of that for copies, and gets were half as fast.
+/// With memory for every block the read buffer took half of it for copies; gets were half as fast.
 #[test]
 fn the_read_buffer_wakes_when_the_tables_outgrow_the_cache() {
     let machine = Machine::new(Method::Written, 1);
@@ -435,8 +435,8 @@ fn the_read_buffer_wakes_when_the_tables_outgrow_the_cache() {
     assert!(put_and_read(&db, 0..1) > 0, "as it was opened");
 }
 
-/// What checks the tables anew must not be answered from elsewhere, and what is to leave no trace
-/// leaves none.
+/// Reads that check the tables again must not be answered from elsewhere, and reads that are to
+/// leave no trace leave none.
 #[test]
 fn reads_that_verify_or_fill_nothing_pass_by_the_read_buffer() {
     let machine = Machine::new(Method::Written, 1);

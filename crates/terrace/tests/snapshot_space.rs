@@ -84,8 +84,8 @@ impl Bench {
         assert!(problems.is_empty(), "{problems:?}");
     }
 
-    /// Writes each key once, and anew `rounds` times under the returned snapshot, with a brief snapshot beside
-    /// each round. Everything lies in one sub-level at the end.
+    /// Writes each key once, and `rounds` times more under the returned snapshot, with a brief
+    /// snapshot beside each round. Everything lies in one sub-level at the end.
     fn held(policy: CompactionPolicy, rounds: u8) -> (Self, terrace::Snapshot) {
         let mut bench = Bench::new(policy);
         bench.fill(0..KEYS, 0);
@@ -132,7 +132,7 @@ fn what_a_snapshot_held_goes_after_an_opening() {
     }
 }
 
-/// Below a quarter nothing is written anew for it, unless somebody asks.
+/// Below a quarter no table is rewritten for it, unless a caller asks.
 #[test]
 fn compact_range_drops_the_little_that_a_snapshot_held() {
     for policy in POLICIES {

@@ -39,8 +39,8 @@ fn write(path: &str, disk: &SimulatedStorage, value: &[u8]) {
     db.close().unwrap();
 }
 
-/// A store and a checkpoint of it, each with one table more: the same number, the same key, values
-/// of the same length.
+/// Returns a store and a checkpoint of it, each with one table more: the same number, the same key,
+/// values of the same length.
 fn siblings() -> SimulatedStorage {
     let disk = SimulatedStorage::new(1, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -61,7 +61,7 @@ fn tables(disk: &SimulatedStorage, directory: &str) -> Vec<String> {
     names
 }
 
-/// The store with the last table of the checkpoint in the place of its own.
+/// Returns the store with the last table of the checkpoint in the place of its own.
 fn mistaken() -> (SimulatedStorage, String) {
     let disk = siblings();
     let name = tables(&disk, STORE).pop().unwrap();

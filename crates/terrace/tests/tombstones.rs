@@ -43,7 +43,7 @@ impl Clock for Calendar {
     }
 }
 
-/// A store, what it must hold, and its time.
+/// A store, its expected contents, and its time.
 struct Bench {
     options: Options,
     calendar: Arc<Calendar>,
@@ -56,7 +56,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 impl Bench {
-    /// Nothing is full or old but what the options say.
+    /// Opens a store in which only the given options make tables full or old.
     fn new(compaction_policy: CompactionPolicy, percent: u32, age_seconds: u64) -> Self {
         let options = Options {
             compaction_policy,
@@ -103,7 +103,7 @@ impl Bench {
         self.model.retain(|k, _| *k < key(from) || *k >= key(to));
     }
 
-    /// Each key once, in sub-levels that overlap.
+    /// Writes each key once, in sub-levels that overlap.
     fn load(&mut self) {
         for round in 0..ROUNDS {
             let of_round = (0..KEYS).filter(|number| number % ROUNDS == round);
@@ -136,7 +136,7 @@ impl Bench {
         internal::check_ages(&self.db).unwrap();
     }
 
-    /// Entries of tables, and of them and of their ranges the tombstones.
+    /// Returns the entries of tables, and the tombstones among them and among their ranges.
     fn stored(&self) -> (u64, u64) {
         let keyspaces = self.db.levels().keyspaces.into_iter();
         let sub_levels = keyspaces.flat_map(|keyspace| keyspace.levels).flatten();
@@ -147,7 +147,7 @@ impl Bench {
         })
     }
 
-    /// Tables hold what the model holds, and nothing else.
+    /// Returns whether tables hold the contents of the model, and nothing else.
     fn is_clean(&self) -> bool {
         self.stored() == (self.model.len() as u64, 0)
     }
@@ -275,7 +275,7 @@ fn what_a_snapshot_needs_is_not_merged_over_and_over_and_goes_after_it() {
     }
 }
 
-/// Whatever is merged, and whichever policy comes next, what was deleted stays so.
+/// Deleted keys stay deleted, after any merge and under any next policy.
 #[test]
 fn nothing_rises_from_the_dead() {
     for (seed, first) in (0u64..).zip(POLICIES) {
@@ -313,7 +313,7 @@ fn nothing_rises_from_the_dead() {
     }
 }
 
-/// Nobody writes or asks: what is old goes by itself, and what a snapshot held when that is dropped.
+/// Without any call, old tombstones go by themselves, and a dropped snapshot's versions, too.
 #[test]
 fn an_idle_store_looks_at_its_tombstones() {
     let mut bench = Bench::new(Tiered, 0, 1);

@@ -1,5 +1,5 @@
-//! What a subscriber of `tracing` is told. Alone in its program: an event's place is asked once for
-//! who cares, and a test beside it that nobody listens to may answer first.
+//! Events that a subscriber of `tracing` gets. Alone in its program: `tracing` asks once for each
+//! event's place whether a subscriber wants it, and a test beside it without one may answer first.
 
 mod support;
 
@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber, subscriber};
 
-/// Keeps level and message of what it is told.
+/// Keeps level and message of each event.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<(Level, String)>>>);
 
@@ -69,7 +69,7 @@ fn a_subscriber_is_told_of_openings_flushes_and_failures() {
     told(Level::ERROR, "writes are refused");
 }
 
-/// Asks the store for its statistics when it is told of an error.
+/// Asks the store for its statistics at each event of an error.
 #[derive(Clone, Default)]
 struct Asks {
     db: Arc<Mutex<Option<Db>>>,
@@ -98,7 +98,7 @@ impl Subscriber for Asks {
     fn exit(&self, _: &Id) {}
 }
 
-/// An edit fails while the manifest is locked; who is told of that may ask all the same.
+/// An edit fails while the manifest is locked; a subscriber that hears of it may ask all the same.
 #[test]
 fn a_subscriber_may_ask_for_statistics_when_an_edit_poisons_the_store() {
     within("flush", || {

@@ -1,5 +1,5 @@
-//! What owners do to a store now and then: persist at an interval, compact a range, ask for sizes,
-//! look at it without touching it.
+//! An owner's calls now and then: persist at an interval, compact a range, ask for sizes, look at
+//! the store without touching it.
 
 mod support;
 
@@ -204,7 +204,7 @@ fn an_open_store_is_verified_where_it_stands() {
     let report = db.verify(|_, _| ()).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert_eq!(report.entries, 1000);
-    // Damage below what is in memory already.
+    // Damage below blocks that are in memory already.
     assert!(db.get(&7u32.to_be_bytes()).unwrap().is_some());
     let levels = db.levels();
     let tables = levels.keyspaces[0].levels.iter().flatten();
@@ -287,7 +287,7 @@ fn many_keys_are_read_as_of_one_moment_wherever_they_are() {
     });
 }
 
-/// Every file with its times and contents.
+/// Returns every file with its times and contents.
 fn image(directory: &Path) -> BTreeMap<String, (i64, i64, i64, i64, Vec<u8>)> {
     let files = std::fs::read_dir(directory).unwrap();
     let mut image: BTreeMap<_, _> = files
@@ -340,7 +340,7 @@ fn reading_writes_nothing() {
     fill(&db, 700, 3);
     let is_owned = read_only(&closed, &options).unwrap_err();
     assert!(matches!(is_owned, Error::Busy { .. }), "{is_owned}");
-    // A copy of a live store is what a crash leaves, but for the lock.
+    // A copy of a live store is the state after a crash, but for the lock.
     db.compact().unwrap();
     db.put(b"unflushed", b"value").unwrap();
     std::fs::create_dir(&crashed).unwrap();
@@ -374,11 +374,12 @@ fn reading_writes_nothing() {
     }
 }
 
-/// One row in so many has another version in level 0: more than a fourth of level 1, and next to nothing.
+/// One row in `LARGE` or `SMALL` gets another version in level 0: more than a fourth of level 1, or
+/// next to nothing.
 const LARGE: u32 = 3;
 const SMALL: u32 = 1000;
 
-/// One row in so many, over all of them, gets another version.
+/// Gives one row in `one_in`, over all of them, another version.
 fn overwrite(db: &Db, one_in: u32) {
     for row in (0..20_000u32).step_by(one_in as usize) {
         db.put(&row.to_be_bytes(), &[2; 100]).unwrap();
@@ -386,12 +387,12 @@ fn overwrite(db: &Db, one_in: u32) {
     db.flush().unwrap();
 }
 
-/// What a row then has.
+/// Returns the value that a row then has.
 fn newest(row: u32, one_in: u32) -> [u8; 100] {
     [if row.is_multiple_of(one_in) { 2 } else { 1 }; 100]
 }
 
-/// One sub-level in level 0, over some 2 MB in level 1.
+/// Returns a store with one sub-level in level 0, over some 2 MB in level 1.
 fn store_with_level_0(path: &Path, options: Options, one_in: u32) -> Db {
     let options = Options {
         background: Background::Inline,
@@ -438,22 +439,22 @@ fn scans_have_level_0_merged_when_they_have_paid_for_it_and_gets_do_not() {
         let tables = tables.flat_map(|sub_level| &sub_level.tables);
         let merged_bytes: u64 = tables.map(|table| table.size_bytes).sum();
         assert!(merged_bytes > 2 << 20);
-        // A probe is worth 4 KiB, and what was paid is looked at with each 1 MiB.
+        // A probe is worth 4 KiB, and the sum paid is looked at with each 1 MiB.
         let wanted = merged_bytes.div_ceil(1 << 20) as u32 * 256;
         let scans = (1..5000).find(|number| {
             scan(&db, *number, LARGE);
             level0(&db) == 0
         });
         assert_eq!(scans, Some(wanted));
-        // Nobody asks what is not there. What was paid before is spent.
+        // No scan probes an empty level 0. The sum paid before is spent.
         (0..5000).for_each(|number| scan(&db, number, LARGE));
         overwrite(&db, LARGE);
         assert_eq!(level0(&db), 1);
     }
 }
 
-/// Each probe of a small sub-level costs as much as one of a large one; but to be rid of it, all of level
-/// 1 would be written anew.
+/// Each probe of a small sub-level costs as much as one of a large one; but a merge of it would
+/// rewrite all of level 1.
 #[test]
 fn scans_have_small_sub_levels_made_one_and_the_last_one_left() {
     let db = store_with_level_0(Path::new("/store"), Options::in_memory(), SMALL);
@@ -461,7 +462,7 @@ fn scans_have_small_sub_levels_made_one_and_the_last_one_left() {
     let scans = |db: &Db| (0..5000).for_each(|number| scan(db, number, SMALL));
     let before_bytes = written(&db);
     for _ in 0..2 {
-        // What they pay for the one is put by for nothing else.
+        // The sum that they pay for the one is put by for nothing else.
         scans(&db);
         assert_eq!(level0(&db), 1);
         overwrite(&db, SMALL);
@@ -472,7 +473,7 @@ fn scans_have_small_sub_levels_made_one_and_the_last_one_left() {
     assert!(written(&db) - before_bytes < 20_000);
 }
 
-/// A merge takes nothing from an iterator that stays with what it saw first.
+/// A merge takes nothing from an iterator that stays with its first view.
 #[test]
 fn an_old_iterator_pays_for_no_merge() {
     let db = store_with_level_0(Path::new("/store"), Options::in_memory(), LARGE);

@@ -1,5 +1,5 @@
-//! Versions of formats: damage never passes for another release's file, and such a file is refused
-//! by its name, left alone and named by a repair that goes on with the rest.
+//! Versions of formats: damage never passes for another release's file. Such a file is refused by
+//! its name, left alone and named by a repair that goes on with the rest.
 
 mod image;
 mod support;
@@ -41,7 +41,7 @@ fn put_all(db: &Db) {
     }
 }
 
-/// A closed store with several tables that do not overlap.
+/// Returns a closed store with several tables that do not overlap.
 fn specimen() -> Image {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -71,7 +71,7 @@ fn verify(disk: &SimulatedStorage) -> Vec<inspect::Problem> {
     report.unwrap().problems
 }
 
-/// The keys that are there, each with its value.
+/// Returns the number of keys that are there, each with its value.
 fn keys(db: &Db) -> Result<usize> {
     let entries = db.iter(Default::default())?.entries();
     let entries: Vec<_> = entries.collect::<Result<_>>()?;
@@ -138,7 +138,7 @@ fn a_flipped_bit_of_a_manifests_header_is_damage_and_repair_goes_on() {
     }
 }
 
-/// A killed store whose writes are in a region directory alone.
+/// Returns a killed store whose writes are in a region directory alone.
 fn with_region() -> SimulatedStorage {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options_with_region(&disk)).unwrap();
@@ -185,7 +185,7 @@ fn a_flipped_bit_of_a_region_file_is_damage_and_repair_goes_on() {
     }
 }
 
-/// Makes a table that of a later format: its front and its trailer say so under their sums.
+/// Makes a table one of a later format: its front and its trailer say so under their sums.
 fn make_newer(bytes: &mut [u8]) {
     let magic = *b"TerTable";
     bytes[..16].copy_from_slice(&Front { magic, version: 3 }.encode());
@@ -332,7 +332,7 @@ fn a_newer_region_is_refused_by_its_name_and_repair_goes_on_with_the_tables() {
     assert!(again.left.len() == 1 && !again.is_changed());
 }
 
-/// What a repair of before wrote and another release is to read.
+/// A table that an earlier repair wrote and another release is to read.
 #[test]
 fn a_newer_table_without_its_name_is_no_remains_of_a_repair() {
     let image = specimen();

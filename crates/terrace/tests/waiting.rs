@@ -159,7 +159,7 @@ fn a_region_directory_in_use_is_waited_for_without_the_stores_own_lock() {
     }
 }
 
-/// An owner whose `LOCK` was removed takes the new one that an opening has made and let go of.
+/// An owner whose `LOCK` was removed takes the new one that an opening has made and released.
 #[test]
 fn an_owner_without_its_lock_writes_on_beside_an_opening_that_waits() {
     let root = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ pub struct Shell {
     directory: TempDir,
 }
 
-/// What a command left.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -43,7 +43,7 @@ impl Shell {
         path.to_str().unwrap().to_string()
     }
 
-    /// `terrace` with the store in `TERRACE_STORE`, not started.
+    /// Returns `terrace` with the store in `TERRACE_STORE`, not started.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
         command.args(arguments).env("TERRACE_STORE", self.store());
@@ -58,7 +58,7 @@ impl Shell {
         self.run_with(arguments, b"")
     }
 
-    /// With something on standard input.
+    /// Runs a command with something on standard input.
     pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
         let mut child = self
             .command(arguments)
@@ -83,13 +83,14 @@ impl Shell {
         ran.stdout
     }
 
-    /// The same, as JSON.
+    /// Returns the same, as JSON.
     #[track_caller]
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         serde_json::from_str(&self.out(arguments)).unwrap()
     }
 
-    /// Options by which each flush leaves a table: with larger arenas the next would take it along.
+    /// Returns options by which each flush leaves a table: with larger arenas the next takes it
+    /// along.
     pub fn options() -> terrace::Options {
         terrace::Options {
             arena_bytes: 1 << 20,
@@ -97,7 +98,7 @@ impl Shell {
         }
     }
 
-    /// A store with tables on disk: some cities, twice.
+    /// Returns a store with tables on disk: some cities, twice.
     pub fn with_tables() -> Self {
         let shell = Shell::new();
         let db = terrace::Db::open(shell.store(), Shell::options()).unwrap();
@@ -115,7 +116,7 @@ impl Shell {
         shell
     }
 
-    /// The first file of the store whose name passes.
+    /// Returns the first file of the store whose name passes.
     pub fn store_file(&self, passes: impl Fn(&str) -> bool) -> PathBuf {
         let mut names: Vec<_> = std::fs::read_dir(self.store())
             .unwrap()

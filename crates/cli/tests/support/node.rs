@@ -72,7 +72,7 @@ impl Owner {
     }
 }
 
-/// A file with an empty node.
+/// Makes a file with an empty node.
 pub fn new_node(shell: &Shell, namespaces: &[&str]) -> String {
     let path = shell.path("node.img").to_str().unwrap().to_owned();
     let mut arguments = vec!["node", "init", &path, "--size", "16MiB"];

@@ -25,7 +25,7 @@ fn key(name: &str) -> Key {
     Key::new(name.as_bytes()).unwrap()
 }
 
-/// A device with a namespace of each kind.
+/// Returns a device with a namespace of each kind.
 pub fn superblock() -> Superblock {
     let keys = Description {
         nsid: 1,
@@ -66,7 +66,7 @@ pub fn superblock() -> Superblock {
     }
 }
 
-/// The records of the journal block: one of each kind, and one with two extents.
+/// Returns the records of the journal block: one of each kind, and one with two extents.
 pub fn records() -> Vec<Record<'static>> {
     let cell = |offset| CellLocation::new(SEGMENT, offset).unwrap();
     let store = |name, sequence, value_bytes, checksum, what| Record {
@@ -90,7 +90,7 @@ pub fn records() -> Vec<Record<'static>> {
     ]
 }
 
-/// A journal block.
+/// Returns a journal block.
 pub fn journal() -> Vec<u8> {
     let mut builder = BlockBuilder::new(SECRET, JOURNAL_NUMBER, 0x0102_0304_0506_0708, 10);
     assert!(records().iter().all(|record| builder.push(record)));
@@ -99,7 +99,7 @@ pub fn journal() -> Vec<u8> {
     block
 }
 
-/// The entries of the checkpoint.
+/// Returns the entries of the checkpoint.
 pub fn entries() -> Vec<StoredEntry> {
     let entry = |record: &Record<'_>| {
         let place = match &record.what {
@@ -118,7 +118,7 @@ pub fn entries() -> Vec<StoredEntry> {
     records().iter().filter_map(entry).collect()
 }
 
-/// A checkpoint: its header and one content block.
+/// Returns a checkpoint: its header and one content block.
 pub fn checkpoint() -> Vec<u8> {
     let mut writer = CheckpointWriter::new(SECRET, GENERATION);
     assert!(entries().iter().all(|entry| writer.push(entry)));
@@ -130,7 +130,7 @@ pub fn checkpoint() -> Vec<u8> {
     blocks
 }
 
-/// The cells of the segment.
+/// Returns the cells of the segment.
 pub fn cells() -> [(Key, u64, Vec<u8>); 3] {
     [
         (key("in the record"), 3, b"small".to_vec()),
@@ -139,7 +139,7 @@ pub fn cells() -> [(Key, u64, Vec<u8>); 3] {
     ]
 }
 
-/// A segment, as far as it is filled.
+/// Returns a segment, as far as it is filled.
 pub fn segment() -> Vec<u8> {
     let mut builder = SegmentBuilder::new(SECRET, SEGMENT, 2);
     for (key, sequence, value) in cells() {
@@ -148,7 +148,7 @@ pub fn segment() -> Vec<u8> {
     builder.bytes()[..builder.used()].to_vec()
 }
 
-/// The trailer of a value of two pieces, in one extent or in three.
+/// Returns the trailer of a value of two pieces, in one extent or in three.
 pub fn trailer(extents: &[Extent]) -> Trailer {
     let value_bytes: u32 = 70_000;
     let value: Vec<u8> = (0..value_bytes).map(|at| (at / 7) as u8).collect();
@@ -163,14 +163,14 @@ pub fn trailer(extents: &[Extent]) -> Trailer {
     }
 }
 
-/// The two trailers' extents; each ends with the block that fuzzers expect.
+/// Returns the two trailers; their extents each end with the block that fuzzers expect.
 pub fn trailers() -> [Trailer; 2] {
     let one = [extent(LAST_BLOCK - 17, 18)];
     let three = [extent(3000, 10), extent(2500, 6), extent(LAST_BLOCK - 1, 2)];
     [trailer(&one), trailer(&three)]
 }
 
-/// The last block of a value: zeros and the trailer.
+/// Returns the last block of a value: zeros and the trailer.
 pub fn last_block(trailer: &Trailer) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
     trailer.encode_into(&mut block, SECRET, LAST_BLOCK);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace_node::device::{Completion, Device, Kind, Part, Request, Wait, Waker};
 
-/// A device that holds some writes back until it is told to go on.
+/// A device that holds some writes back until a test releases them.
 pub struct HoldingDevice<D> {
     pub below: D,
     pub is_held: Box<dyn Fn(&Part) -> bool + Send>,

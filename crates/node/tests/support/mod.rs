@@ -1,4 +1,4 @@
-//! What the engine's tests share: small simulated nodes, a driver, and a model of what must be there.
+//! Shared by the engine's tests: small simulated nodes, a driver, and a model of the contents.
 
 #![allow(dead_code)]
 
@@ -21,7 +21,7 @@ use terrace_node::format::superblock::Superblock;
 
 pub const BUFFER_BYTES: usize = 3 << 20;
 
-/// What a test's namespace is like.
+/// Shape of a test's namespace.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub blocks: u64,
@@ -29,16 +29,16 @@ pub struct Shape {
     pub when_full: WhenFull,
     pub max_value_bytes: u32,
     pub sizes: Sizes,
-    /// How many keys there are.
+    /// Number of keys.
     pub keys: u16,
 }
 
-/// How long values are.
+/// Lengths of values.
 #[derive(Clone, Copy, Debug)]
 pub enum Sizes {
     /// From nothing to some pieces of 64 KiB.
     Mixed,
-    /// What lies in cells.
+    /// Values that lie in cells.
     Small,
     /// A few blocks, and now and then more than there is in one run.
     Scattered,
@@ -107,22 +107,22 @@ pub fn open(disk: &Disk) -> (Arc<Node>, Worker) {
     (node, worker)
 }
 
-/// The key of a number: four bytes.
+/// Returns the key of a number: four bytes.
 pub fn key(number: u32) -> Key {
     Key::new(&number.to_be_bytes()).expect("legal")
 }
 
-/// The superblock of a simulated node.
+/// Returns the superblock of a simulated node.
 pub fn superblock(disk: &Disk) -> Superblock {
     Superblock::decode(&disk.image()[..4096], 0, disk.device().bytes() / 4096).expect("it is whole")
 }
 
-/// One event loop on a node that is opened.
+/// Opens a node, and returns one event loop on it.
 pub fn driver(disk: &Disk) -> Driver<Worker> {
     Driver::new(open(disk).1)
 }
 
-/// The value of a key's `version`: its size and bytes follow from both.
+/// Returns the value of a key's `version`: its size and bytes follow from both.
 pub fn value_of(key: &Key, version: u64, bytes: usize) -> Vec<u8> {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(key.padded());
@@ -141,7 +141,7 @@ pub struct Driver<E> {
     /// Whether the last piece was there, by tag.
     whole: HashMap<u64, bool>,
     next_tag: u64,
-    /// What has ended since the last look.
+    /// Commands that have ended since the last look.
     pub ended: VecDeque<(u64, Result<Answer, Failure>)>,
     events: Vec<Event>,
     /// Number of events so far.
@@ -235,7 +235,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// Returns what was retrieved under a tag.
+    /// Returns the bytes that were retrieved under a tag.
     pub fn take_value(&mut self, tag: u64) -> Vec<u8> {
         self.retrieved.remove(&tag).unwrap_or_default()
     }
@@ -313,7 +313,7 @@ impl<E: Engine> Driver<E> {
 /// The state of a key: none, or the version and size of its value.
 pub type KeyState = Option<(u64, usize)>;
 
-/// What may be there: by key, the acknowledged state and those of commands under way.
+/// Possible contents: by key, the acknowledged state and those of commands under way.
 #[derive(Clone, Default)]
 pub struct Model {
     pub acknowledged: BTreeMap<(u32, Key), KeyState>,
@@ -322,11 +322,11 @@ pub struct Model {
     pub unsettled: BTreeMap<(u32, Key), VecDeque<KeyState>>,
     /// Whether a key may be dropped to make room.
     pub evicts: bool,
-    /// How many of them were settled, ever.
+    /// Number of states that were settled, ever.
     pub settled: BTreeMap<(u32, Key), usize>,
 }
 
-/// How many states of each key of a namespace were acknowledged.
+/// Number of acknowledged states of each key of a namespace.
 pub type Moment = BTreeMap<(u32, Key), usize>;
 
 impl Model {
@@ -366,7 +366,7 @@ impl Model {
             .collect()
     }
 
-    /// Everything acknowledged before `moment` has become durable.
+    /// Settles everything acknowledged before `moment`: it has become durable.
     pub fn settle(&mut self, moment: &Moment) {
         for (at, end) in moment {
             let settled = self.settled.entry(*at).or_default();
@@ -379,8 +379,8 @@ impl Model {
     }
 }
 
-/// Checks that a recovered node holds only states that the model allows, whole, and the same by every
-/// command. Returns what it holds.
+/// Checks that a recovered node holds only states that the model allows, whole, and the same by
+/// every command. Returns these states.
 pub fn check<E: Engine>(driver: &mut Driver<E>, model: &Model) -> BTreeMap<(u32, Key), KeyState> {
     let mut held = BTreeMap::new();
     let mut keys: Vec<(u32, Key)> = model.acknowledged.keys().copied().collect();

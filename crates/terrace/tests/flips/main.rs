@@ -1,6 +1,6 @@
 //! Damage to every file of a store: flipped bits, truncations, garbage, missing and exchanged files.
 //!
-//! Whatever is done to a file, opening the store and reading all of it gives a typed error that
+//! After any damage to a file, opening the store and reading all of it gives a typed error that
 //! names the store, or exactly the right answer. Only above the highest number known to be
 //! persisted may a tail be missing, and it must be reported. A store that was closed in order has
 //! no such tail. An opening that fails, or a store that cannot be read in full, has destroyed
@@ -38,7 +38,7 @@ fn flip_bits(specimen: &Specimen) -> Tally {
     let mut tally = Tally::default();
     for (name, bytes) in &specimen.image.files {
         let step = if is_small(name) { 1 } else { stride() };
-        // What is behind an arena's frames is never read; a few places will do.
+        // Bytes behind an arena's frames are never read; a few places will do.
         let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let idle = (used..bytes.len()).step_by(step * 50);
         for offset in (0..used).step_by(step).chain(idle) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use terrace::{Db, Error, IterOptions};
 
 pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
-/// What a store answers for a key.
+/// A store's answer for a key.
 type Got = terrace::Result<Option<Vec<u8>>>;
 
 /// Everything that a store answers.
@@ -62,7 +62,7 @@ impl Observation {
         }
     }
 
-    /// Whether every answer but the errors is what `state` says.
+    /// Returns whether every answer but the errors agrees with `state`.
     pub fn agrees(&self, state: &Content) -> bool {
         let mut gets = self.gets.iter();
         gets.all(|(key, got)| {

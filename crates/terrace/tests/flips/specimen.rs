@@ -1,4 +1,4 @@
-//! A store to be damaged, and what it must give back.
+//! A store to be damaged, and the contents that it must give back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ fn options(disk: &SimulatedStorage) -> Options {
     }
 }
 
-/// For opening what was damaged: nothing is merged, so that a table that is missing afterwards was
-/// removed for no good reason.
+/// Returns options for opening damaged files: nothing is merged, so that a table that is missing
+/// afterwards was removed for no good reason.
 fn resting(disk: &SimulatedStorage) -> Options {
     Options {
         create_if_missing: false,
         level0_merge: 900,
         level0_slowdown: 900,
         level1_bytes: 1 << 40,
-        // It never makes one sub-level of what the others left.
+        // This policy never makes one sub-level of those that other policies left.
         compaction_policy: CompactionPolicy::Tiered,
         level_ratio: 1000,
         tombstone_percent: 0,
@@ -48,7 +48,7 @@ fn resting(disk: &SimulatedStorage) -> Options {
     }
 }
 
-/// How a specimen ended.
+/// End of a specimen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Closed,
@@ -58,7 +58,7 @@ pub enum End {
 }
 
 impl End {
-    /// A specimen for each.
+    /// Returns the policy of the specimen with this end.
     fn policy(self) -> CompactionPolicy {
         match self {
             End::Closed => CompactionPolicy::Leveled,
@@ -68,7 +68,7 @@ impl End {
     }
 }
 
-/// A store's files and what they must give back.
+/// A store's files and the contents that they must give back.
 pub struct Specimen {
     end: End,
     pub image: Image,
@@ -152,7 +152,7 @@ impl Specimen {
         }
     }
 
-    /// The boot in which what is left of the specimen is opened.
+    /// Returns the boot in which the specimen's files are opened.
     fn boot(&self) -> u64 {
         if self.end == End::PowerCut {
             BOOT + 1
@@ -228,20 +228,20 @@ impl Specimen {
     }
 }
 
-/// Specimens whose last manifest record and last frame are of many kinds.
+/// Returns specimens whose last manifest record and last frame are of many kinds.
 pub fn specimens(end: End) -> impl Iterator<Item = Specimen> {
     [150, 163, 171]
         .into_iter()
         .map(move |batches| Specimen::new(end, batches, batches as u64))
 }
 
-/// Whether the opening says that writes at the end may be missing.
+/// Returns whether the opening says that writes at the end may be missing.
 fn reports_a_tail(db: &Db) -> bool {
     let recovery = db.statistics().recovery;
     recovery.dropped.is_some() || recovery.torn_tail
 }
 
-/// The file and place where the youngest frame went.
+/// Returns the file and place where the youngest frame went.
 fn first_difference(before: &Image, after: &Image) -> Option<(String, usize)> {
     let arenas = after
         .files
@@ -254,7 +254,7 @@ fn first_difference(before: &Image, after: &Image) -> Option<(String, usize)> {
     })
 }
 
-/// Damage is told as damage, with the place.
+/// Checks that damage is reported as damage, with the place.
 fn check_error(error: &Error, context: &str) {
     let is_typed = matches!(
         error,
@@ -270,8 +270,8 @@ fn check_error(error: &Error, context: &str) {
     );
 }
 
-/// A store that could not be opened, or not be read in full, has lost no table and no arena; one
-/// that was refused has not changed a byte.
+/// Checks that a store that could not be opened, or not be read in full, has lost no table and no
+/// arena. A refused one has not changed a byte.
 fn check_evidence(before: &Image, after: &Image, verdict: &Verdict, context: &str) {
     for (name, bytes) in &before.files {
         let found = after.files.get(name);

@@ -1,8 +1,8 @@
-//! How a damaged store presents itself, and what was done to it.
+//! Behaviour of a damaged store, and its damage.
 
 use terrace::Error;
 
-/// How a damaged store presents itself.
+/// Behaviour of a damaged store.
 #[derive(Debug)]
 pub enum Verdict {
     /// Every answer is right.
@@ -19,7 +19,7 @@ pub enum Verdict {
     Wrong(String),
 }
 
-/// How often each verdict was given.
+/// Count of each verdict.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub right: u64,
@@ -42,7 +42,7 @@ impl Tally {
     }
 }
 
-/// What was done to which file, for messages.
+/// Damage to a file, for messages.
 pub struct Damage<'a> {
     pub file: &'a str,
     /// The first byte that differs.
@@ -52,7 +52,7 @@ pub struct Damage<'a> {
 
 impl Damage<'_> {
     pub fn touches(&self, frame: Option<&(String, usize)>) -> bool {
-        // A frame starts at a multiple of 8, and its first bytes may be what was there before.
+        // A frame starts at a multiple of 8, and its first bytes may be those from before.
         frame.is_some_and(|(file, start)| self.file == file && self.offset >= start & !63)
     }
 }

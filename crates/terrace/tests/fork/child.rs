@@ -7,7 +7,7 @@ use std::thread;
 
 use terrace_storage::ForkMark;
 
-/// Says to this test binary that it is the process of one test, and how it is to tell its children.
+/// Variable that makes this binary one test's process, and says how it recognises its children.
 const WORD: &str = "TERRACE_FORK_WORD";
 /// A child takes milliseconds.
 const PATIENCE_SECONDS: u32 = 30;

@@ -45,7 +45,7 @@ struct ForksAt {
     is_awaited: fn(&EventKind) -> bool,
     has_forked: AtomicBool,
     is_child: AtomicBool,
-    /// The child has ended well: a panic in a listener is shown to nobody.
+    /// Whether the child has ended well: no caller sees a panic in a listener.
     has_succeeded: AtomicBool,
 }
 
@@ -59,8 +59,8 @@ impl ForksAt {
         })
     }
 
-    /// At the first flush, which with inline work is in the middle of a write: the arena was full
-    /// and the write goes on in another.
+    /// Returns a listener that forks at the first flush. With inline work that is in the middle of
+    /// a write: the arena was full and the write goes on in another.
     fn flush() -> Arc<Self> {
         ForksAt::event(|kind| matches!(kind, EventKind::FlushBegun { .. }))
     }
@@ -206,7 +206,7 @@ fn workers_that_fork_wait_for_no_lock_in_the_child() {
     });
 }
 
-/// The store is still behind when the leader is told that it goes on: in the child nobody catches up.
+/// The store is still behind when its leader is told to go on: in the child no thread catches up.
 #[test]
 fn a_stopped_leader_that_forks_waits_for_no_thread_in_the_child() {
     in_own_process(|| {
@@ -250,7 +250,7 @@ fn a_stopped_leader_that_forks_waits_for_no_thread_in_the_child() {
                 if listener.is_child() {
                     exit(is_forked(written));
                 }
-                // The last failure of a merge may be told once more.
+                // The last failure of a merge may be reported once more.
                 number += u32::from(written.is_ok());
             }
             assert!(listener.has_succeeded());

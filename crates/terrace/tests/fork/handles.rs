@@ -114,7 +114,7 @@ fn not_refused(db: &Db) -> Vec<&'static str> {
     failed.map(|(name, _)| name).collect()
 }
 
-/// The same of an iterator that stands on a key.
+/// Does the same for an iterator that stands on a key.
 fn not_refused_by(iterator: &mut DbIterator) -> Vec<&'static str> {
     let is_there = iterator.valid() && iterator.key() == key(0) && iterator.value() == key(0);
     let calls = [

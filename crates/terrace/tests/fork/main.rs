@@ -1,9 +1,9 @@
-//! A store in a child that was forked from its owner: refused, left alone, and no harm to anybody.
+//! A store in a child that was forked from its owner: refused, left alone, and harmless to others.
 //!
 //! Each test runs in a process of its own (this test binary again), twice: with the word that the
-//! kernel wipes in a child, and with the handler that stands in for it. There it forks; the child
-//! does what the test is about, says by its exit code whether all was as it should be, and ends
-//! without a word to the test harness. A child that hangs is ended by an alarm.
+//! kernel wipes in a child, and with the handler that stands in for it. There it forks. The child
+//! does the steps of the test and says by its exit code whether all was right. It ends without a
+//! word to the test harness. An alarm ends a child that hangs.
 
 mod child;
 mod closures;
@@ -26,7 +26,7 @@ fn options(method: PersistMethod) -> Options {
     }
 }
 
-/// The same, with background work in the calling thread.
+/// Returns the same options, with background work in the calling thread.
 fn inline(method: PersistMethod) -> Options {
     Options {
         background: Background::Inline,

@@ -139,7 +139,7 @@ fn a_child_keeps_the_lock_of_a_parent_that_died_until_it_ends() {
     });
 }
 
-/// A store that can be asked.
+/// Opens a store that answers requests.
 fn inspected(path: &Path) -> Db {
     inspect::open(path, options(METHODS[0])).unwrap()
 }
@@ -168,7 +168,7 @@ fn a_close_waits_for_no_child() {
     });
 }
 
-/// A socket that a dead owner's child holds accepts connections, and nobody serves them.
+/// A socket that a dead owner's child holds accepts connections, and no thread serves them.
 #[test]
 fn a_client_of_a_dead_owner_is_told_so_though_a_child_of_it_lives() {
     in_own_process(|| {

@@ -5,7 +5,7 @@ use terrace::{Db, Error, IterOptions, Options, PersistMethod};
 use crate::child::{fork, in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_forked, key, options, put};
 
-/// Larger than values that are copied out of an arena.
+/// Returns a value larger than those that are copied out of an arena.
 fn large(number: u8) -> Vec<u8> {
     vec![number; 20_000]
 }
@@ -22,7 +22,7 @@ fn values_handed_out_stay_readable_in_a_child() {
             let mut values = Some(["block", "arena"].map(|key| db.get(key.as_bytes()).unwrap()));
             let mut iterator = db.iter(IterOptions::default()).unwrap();
             iterator.seek(b"block").unwrap();
-            // The arena goes back to the pool once nobody holds it.
+            // The arena goes back to the pool once no reader holds it.
             db.flush().unwrap();
             in_child(|| {
                 let values = values.take().unwrap();

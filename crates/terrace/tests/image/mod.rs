@@ -6,7 +6,7 @@ use std::path::Path;
 
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
-/// Where a store lives on its simulated disk.
+/// Directory of a store on its simulated disk.
 pub const STORE: &str = "/store";
 
 /// Every file of a store but its lock.
@@ -16,7 +16,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// What is on a disk now.
+    /// Returns the files that are on a disk now.
     pub fn of(disk: &dyn Storage) -> Image {
         let mut files = BTreeMap::new();
         for entry in disk.list(Path::new(STORE)).unwrap() {
@@ -27,8 +27,8 @@ impl Image {
         Image { files }
     }
 
-    /// A disk that holds the files. Two disks with one number of a boot have the same boot id: what
-    /// is on them survived the death of a process, and not that of the machine.
+    /// Returns a disk that holds the files. Two disks with one number of a boot have the same boot
+    /// id: their files survived the death of a process, and not that of the machine.
     pub fn disk(&self, boot: u64) -> SimulatedStorage {
         let disk = SimulatedStorage::new(boot, CrashSwitch::new());
         disk.create_directory(Path::new(STORE)).unwrap();
@@ -44,21 +44,21 @@ impl Image {
         disk
     }
 
-    /// The image with one file changed.
+    /// Returns the image with one file changed.
     pub fn with(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Image {
         let mut image = self.clone();
         change(image.files.get_mut(name).unwrap());
         image
     }
 
-    /// The image without a file.
+    /// Returns the image without a file.
     pub fn without(&self, name: &str) -> Image {
         let mut image = self.clone();
         image.files.remove(name).unwrap();
         image
     }
 
-    /// The names that begin or end as given.
+    /// Returns the names that begin or end as given.
     pub fn names(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         self.files
             .keys()

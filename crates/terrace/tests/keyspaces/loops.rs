@@ -8,7 +8,7 @@ use terrace_storage::{CrashKind, FailingStorage, Fault, FaultFilter, FaultPlan};
 use super::support::machine::Machine;
 use super::{STORE, machine, open, rows};
 
-/// A store whose second keyspace is about to be dropped, with unflushed writes before it.
+/// Returns a store whose second keyspace is about to be dropped, with unflushed writes before it.
 fn about_to_drop(machine: &Machine) -> Db {
     let db = open(machine);
     let doomed = db
@@ -42,8 +42,8 @@ pub fn crash_at_every_step(
     }
 }
 
-/// The rows of a keyspace that a crash left as it was: a prefix of all writes, and all of them where the
-/// machine lived on.
+/// Checks the rows of a keyspace that a crash left as it was: a prefix of all writes, and all of
+/// them where the machine lived on.
 pub fn check_prefix(db: &Db, keyspace: &str, kind: CrashKind) {
     let (found, default) = (rows(db, keyspace), rows(db, "default"));
     assert!(found == default || found == default + 1, "a prefix");
@@ -59,8 +59,8 @@ pub struct Failing<'a> {
     pub reopened: bool,
 }
 
-/// Has each file operation of a change fail once. Looks at the store and at what the change returned, twice:
-/// then, and after a reopening. Returns the failures of the change.
+/// Has each file operation of a change fail once. Looks at the store and at the change's result,
+/// twice: then, and after a reopening. Returns the failures of the change.
 pub fn fail_at_every_operation<T>(
     change: impl Fn(&Db) -> T,
     has_failed: impl Fn(&T) -> bool,

@@ -1,4 +1,4 @@
-//! Keyspaces: made, listed, renamed, dropped; batches and snapshots across them; what a drop leaves behind.
+//! Keyspaces: made, listed, renamed, dropped; batches and snapshots across them; remains of a drop.
 
 mod loops;
 mod model;
@@ -144,7 +144,7 @@ fn a_dropped_keyspace_is_gone_with_its_tables_and_stays_gone() {
     let key = 1u32.to_be_bytes();
     assert!(matches!(doomed.get(&key), Err(Error::NoKeyspace { .. })));
     assert!(matches!(doomed.first(), Err(Error::NoKeyspace { .. })));
-    // What is left of it in the arena goes nowhere.
+    // The keyspace's remains in the arena go nowhere.
     db.flush().unwrap();
     assert_eq!(db.statistics().retries, 0);
     let successor = db

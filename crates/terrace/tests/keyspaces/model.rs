@@ -22,7 +22,7 @@ fn stored(db: &Db) -> Model {
     rows.collect()
 }
 
-/// One step of both. Names are few, so that many are taken or missing.
+/// Takes one step in both. Names are few, so that many are taken or missing.
 fn step(db: &Db, model: &mut Model, random: &mut SmallRng) {
     let mut name = || ["default", "a", "b", "c"][random.random_range(0..4)].to_owned();
     let (from, to) = (name(), name());

@@ -1,4 +1,4 @@
-//! Another name for a keyspace: what goes on, what is refused, and what crashes and failures leave.
+//! Renames of a keyspace: work that goes on, refusals, and the state after crashes and failures.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,7 @@ fn is_missing<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::NoKeyspace { .. }))
 }
 
-/// A store in which each flush leaves a table: with larger arenas the next would take it along.
+/// Returns a store in which each flush leaves a table: with larger arenas the next takes it along.
 fn with_keyspace(name: &str) -> Db {
     let mut options = Options::in_memory();
     options.arena_bytes = 1 << 20;

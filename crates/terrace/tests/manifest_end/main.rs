@@ -58,7 +58,7 @@ fn row(number: u8) -> [u8; 2] {
     [b'k', b'0' + number]
 }
 
-/// The values of the five rows in a keyspace.
+/// Returns the values of the five rows in a keyspace.
 fn rows(db: &Db, keyspace: &str) -> Vec<Option<Vec<u8>>> {
     let keyspace = db.keyspace(keyspace).unwrap();
     let get = |number| keyspace.get(&row(number)).unwrap();
@@ -69,7 +69,7 @@ fn all_are(value: &[u8]) -> Vec<Option<Vec<u8>>> {
     vec![Some(value.to_vec()); 5]
 }
 
-/// The name of the manifest, and where its last edit lies.
+/// Returns the name of the manifest, and the place of its last edit.
 fn last_edit(image: &Image) -> (String, Range<usize>) {
     let name = image.names(|name| name.starts_with("MANIFEST-")).remove(0);
     let bytes = &image.files[&name];
@@ -83,7 +83,7 @@ fn last_edit(image: &Image) -> (String, Range<usize>) {
     (name, last)
 }
 
-/// The store with one bit of its last edit flipped. `is_marked` leaves the mark there.
+/// Returns the store with one bit of its last edit flipped. `is_marked` leaves the mark there.
 fn flipped(image: &Image, is_marked: bool) -> Image {
     let (name, edit) = last_edit(image);
     image.with(&name, |bytes| {
@@ -94,7 +94,7 @@ fn flipped(image: &Image, is_marked: bool) -> Image {
     })
 }
 
-/// The store with half an edit behind its last one.
+/// Returns the store with half an edit behind its last one.
 fn torn(image: &Image) -> Image {
     let (name, edit) = last_edit(image);
     image.with(&name, |bytes| {
@@ -111,7 +111,7 @@ fn assert_last_edit(image: &Image, says: &str) {
     assert!(text.contains(says), "{text}");
 }
 
-/// A killed store whose last edit made the keyspace "precious"; its rows are persisted.
+/// Returns a killed store whose last edit made the keyspace "precious"; its rows are persisted.
 fn with_keyspace(has_rows: bool) -> Image {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -128,12 +128,12 @@ fn with_keyspace(has_rows: bool) -> Image {
     image
 }
 
-/// A killed store whose last edit installed a bulk load of the rows.
+/// Returns a killed store whose last edit installed a bulk load of the rows.
 fn with_load() -> Image {
     with_load_and(|_| ())
 }
 
-/// The same, after more writes.
+/// Returns the same, after more writes.
 fn with_load_and(write: impl FnOnce(&Db)) -> Image {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();

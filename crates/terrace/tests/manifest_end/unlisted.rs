@@ -14,7 +14,7 @@ fn new_disk() -> SimulatedStorage {
     SimulatedStorage::new(BOOT, CrashSwitch::new())
 }
 
-/// Without merges: their edits would be the last ones.
+/// Returns options without merges: their edits would be the last ones.
 fn options(disk: &SimulatedStorage) -> Options {
     Options {
         level0_merge: 100,
@@ -67,7 +67,7 @@ fn an_accepted_loss_of_the_region_does_not_remove_unlisted_tables() {
     db.flush().unwrap();
     (0..5).for_each(|number| db.put(&row(number), b"value").unwrap());
     db.persist().unwrap();
-    // An edit that says what was persisted.
+    // An edit that says which writes were persisted.
     db.create_keyspace("other", Default::default()).unwrap();
     db.flush().unwrap();
     let image = Image::of(&disk);
@@ -140,7 +140,7 @@ fn an_arena_that_a_dropped_flush_removed_is_no_lost_region() {
     }
 }
 
-/// A store with a table `.unlisted` of 60 rows, and its name.
+/// Returns a store with a table `.unlisted` of 60 rows, and its name.
 fn with_kept_table() -> (Image, String) {
     let disk = new_disk();
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -185,7 +185,7 @@ fn a_damaged_block_of_an_unlisted_table_is_told_and_the_file_kept() {
     let after = Image::of(&disk);
     assert_eq!(after.files[&aside], damaged.files[&kept]);
     assert!(!after.files.contains_key(&kept));
-    // Not taken in twice: what was deleted since would be back.
+    // Not taken in twice: rows that were deleted since would be back.
     assert!(!repaired(&disk, true).is_changed());
     assert_eq!(Image::of(&disk), after);
 }

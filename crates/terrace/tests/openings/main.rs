@@ -56,7 +56,7 @@ fn open_to_read(disk: &SimulatedStorage) -> terrace::Result<Db> {
     Db::open(Path::new("/store"), options)
 }
 
-/// Bytes of arenas that the opening read.
+/// Returns the bytes of arenas that the opening read.
 fn recovery_bytes(db: &Db) -> u64 {
     db.statistics().io.of(Purpose::Recovery).read_bytes
 }
@@ -88,7 +88,7 @@ fn an_opening_after_a_clean_close_reads_no_further_than_the_frames() {
     }
 }
 
-/// Frames behind a gap tell damage from a tail, and nobody noted where they end.
+/// Frames behind a gap tell damage from a tail, and no note says where they end.
 #[test]
 fn an_opening_after_a_kill_searches_arenas_to_their_ends() {
     let disk = new_disk();

@@ -44,7 +44,7 @@ fn writes_up_to_the_damage_in_an_arena_are_kept() {
     assert!(kept.len() > 20, "{kept:?}");
 }
 
-/// With the arenas in a directory of their own.
+/// Returns options with the arenas in a directory of their own.
 fn in_region(disk: &SimulatedStorage, region: &str) -> Options {
     Options {
         region_dir: Some(region.into()),

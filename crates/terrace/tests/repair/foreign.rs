@@ -19,7 +19,7 @@ use terrace_tools::repair::{ManifestRepair, RepairOptions, RepairReport, repair_
 const OTHER: u128 = 0xfeed;
 const ARENA_BYTES: u64 = 16 << 10;
 
-/// An arena of another store, with synced writes of the key `theirs`.
+/// Returns an arena of another store, with synced writes of the key `theirs`.
 pub fn foreign(slot: u64, generation: u64) -> Vec<u8> {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let directory = Path::new(STORE);
@@ -64,7 +64,7 @@ pub fn arenas(image: &Image) -> Vec<String> {
     image.names(|name| name.starts_with("arena-") && !name.contains(".damaged"))
 }
 
-/// The arena that holds frames, and the spare.
+/// Returns the arena that holds frames, and the spare.
 pub fn active_and_spare(image: &Image) -> (String, String) {
     let mut live: Vec<_> = arenas(image)
         .into_iter()
@@ -320,7 +320,7 @@ fn an_arena_of_a_copy_with_numbers_given_here_does_not_displace_synced_writes() 
     assert!(above > 2, "{above}");
 }
 
-/// The same arena as if it had been written in another slot.
+/// Returns the same arena as if it had been written in another slot.
 pub fn moved_to_slot(arena: &[u8], slot: u64) -> Vec<u8> {
     let mut bytes = arena.to_vec();
     bytes[56..64].copy_from_slice(&slot.to_le_bytes());

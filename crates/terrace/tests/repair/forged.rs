@@ -1,4 +1,4 @@
-//! Arenas that somebody has forged: good checksums over bytes that no store writes.
+//! Forged arenas: good checksums over bytes that no store writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::specimen::{BOOT, is_manifest, of_default, open, options, repaired};
 const ARENA_BYTES: u64 = 16 << 10;
 const GOOD: &[u8] = &[1, 1, 1, 1, b'k', b'v'];
 
-/// A killed store whose arenas hold nothing, and the last number in its tables.
+/// Returns a killed store whose arenas hold nothing, and the last number in its tables.
 fn flushed() -> (Image, u64) {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -24,7 +24,7 @@ fn flushed() -> (Image, u64) {
     (Image::of(&disk), last)
 }
 
-/// An arena of a store with these payloads, one write each.
+/// Returns an arena of a store with these payloads, one write each.
 fn arena(store: u128, slot: u64, generation: u64, from: u64, payloads: &[&[u8]]) -> Vec<u8> {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let directory = Path::new(STORE);

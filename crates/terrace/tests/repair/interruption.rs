@@ -9,7 +9,7 @@ use terrace::{Db, Options};
 use terrace_storage::{CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan};
 use terrace_tools::repair::repair;
 
-/// Dies at every step. What is left is repaired, and nothing is lost by an attempt to open it before.
+/// Dies at every step. The rest is repaired, and an attempt to open it before loses nothing.
 #[test]
 fn a_repair_cut_short_at_any_step_is_taken_up_again() {
     let scripted = Scripted::new(8, 260, false);

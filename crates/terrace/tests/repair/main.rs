@@ -1,5 +1,5 @@
-//! Repair: what is damaged is named and kept aside, everything else is there again, and a repair
-//! that is cut short at any step can be run again.
+//! Repair: damage is named and kept aside, everything else is there again, and a repair that is cut
+//! short at any step can be run again.
 
 mod arenas;
 mod foreign;

@@ -1,4 +1,4 @@
-//! The manifest: kept while it is sound, made anew where it is not.
+//! The manifest: kept while it is sound, replaced where it is not.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn a_store_without_its_manifest_is_whole_again() {
     }
 }
 
-/// A place in the last edit that begins at or before `at`. Nothing is lost with a mark.
+/// Returns a place in the last edit that begins at or before `at`. Nothing is lost with a mark.
 fn in_edit(manifest: &[u8], at: usize) -> usize {
     let (mut next, mut found) = (32, 32);
     while next <= at {

@@ -1,4 +1,4 @@
-//! Stores to damage, and what must be in them after a repair.
+//! Stores to damage, and the contents that they must have after a repair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn repaired(disk: &SimulatedStorage) -> RepairReport {
     report
 }
 
-/// What a store holds, by the numbers of its keyspaces.
+/// Returns a store's contents, by the numbers of its keyspaces.
 pub fn contents(db: &Db) -> State {
     let mut state = State::new();
     for keyspace in db.keyspaces() {
@@ -127,7 +127,7 @@ impl Scripted {
     }
 }
 
-/// Tables and unflushed frames, every key written once: what is lost can be told.
+/// Returns a store with tables and unflushed frames, every key written once: losses can be told.
 pub fn written_once() -> (Image, Content) {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();

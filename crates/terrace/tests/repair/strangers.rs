@@ -1,4 +1,4 @@
-//! Arenas that a repair does not take at first, and what may be in their way.
+//! Arenas that a repair does not take at first, and obstacles in their way.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn chosen_arenas_get_their_names_back_from_those_of_a_store_that_a_repair_made()
     assert_eq!(of_default(&open(&disk)), content);
 }
 
-/// Nobody gets arenas back that the manifest of the very store would call unused.
+/// No store gets arenas back that its own manifest would call unused.
 #[test]
 fn arenas_of_the_store_itself_stay_aside_while_its_manifest_is_whole() {
     let (image, content) = written_once();
@@ -78,7 +78,7 @@ fn arenas_of_the_store_itself_stay_aside_while_its_manifest_is_whole() {
     assert!(Image::of(&disk) == killed);
 }
 
-/// A store that was killed, an arena of a copy of it beside, and a manifest that lost its end.
+/// Returns a killed store, an arena of a copy of it beside, and a manifest that lost its end.
 fn with_copy_and_doubtful_manifest() -> (Image, Vec<u8>) {
     let (image, _) = written_once();
     let (_, own) = copy_opened(&image, 1);

@@ -102,7 +102,7 @@ fn the_only_table_is_read_although_a_block_is_damaged() {
         let db = open(&disk);
         let found = of_default(&db);
         assert!(found.len() >= least as usize);
-        // A new write is newer than what was read.
+        // A new write is newer than the rows that were read.
         for key in found.keys() {
             db.put(key, b"new").unwrap();
         }

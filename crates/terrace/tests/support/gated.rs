@@ -6,7 +6,7 @@ use terrace_storage::{
     FailingStorage, FaultFilter, FaultPlan, Operation, Purpose, SimulatedStorage, Storage,
 };
 
-/// The disk, and the plan that holds writes from the first one on; healing it lets all through.
+/// Returns the disk and a plan that holds writes from the first on; healing it lets all through.
 pub fn gated(disk: &SimulatedStorage, purpose: Purpose) -> (Arc<dyn Storage>, FaultPlan) {
     let writes = FaultFilter::everything().operations(&[Operation::Write]);
     let gate = FaultPlan::new(writes.purpose(purpose));

@@ -44,7 +44,7 @@ impl Method {
     }
 }
 
-/// The machine. What it holds survives as its parts do.
+/// The machine. Its contents survive as its parts do.
 pub struct Machine {
     method: Method,
     pub storage: SimulatedStorage,
@@ -53,7 +53,7 @@ pub struct Machine {
     flushes: FaultPlan,
 }
 
-/// What only a flush does.
+/// Returns a plan for operations of flushes alone.
 fn flushes() -> FaultPlan {
     FaultPlan::new(FaultFilter::everything().purpose(Purpose::Flush))
 }
@@ -77,7 +77,7 @@ impl Machine {
         self.method
     }
 
-    /// Options for a tiny store on this machine.
+    /// Returns options for a tiny store on this machine.
     pub fn options(&self) -> Options {
         let region = self
             .memory
@@ -93,7 +93,7 @@ impl Machine {
         })
     }
 
-    /// Options for another tiny store on the same disk, with arenas in files.
+    /// Returns options for another tiny store on the same disk, with arenas in files.
     pub fn options_in_files(&self) -> Options {
         Options {
             region: None,
@@ -102,7 +102,7 @@ impl Machine {
         }
     }
 
-    /// What the machine is after a crash, with a switch of its own.
+    /// Returns the machine after a crash, with a switch of its own.
     pub fn crash(&self, kind: CrashKind, seed: u64) -> Machine {
         let switch = CrashSwitch::new();
         let crash = |memory: &SimulatedMemory| memory.crash(kind, seed, switch.clone());
@@ -115,13 +115,13 @@ impl Machine {
         }
     }
 
-    /// Fails flushes on request, so that sealed arenas pile up.
+    /// Returns the plan that fails flushes on request, so that sealed arenas pile up.
     pub fn flushes(&self) -> FaultPlan {
         self.flushes.clone()
     }
 
-    /// A machine in the same state; only for one that nobody is using. The seed decides how much
-    /// takes place of the operation at which the copy freezes.
+    /// Returns a machine in the same state; only for one that is not in use. The seed decides how
+    /// much takes place of the operation at which the copy freezes.
     pub fn copy(&self, seed: u64) -> Machine {
         self.crash(CrashKind::Kill, seed)
     }

@@ -1,4 +1,4 @@
-//! What the whole-store tests share: a simulated machine, a model, and scripts of operations.
+//! Shared by the whole-store tests: a simulated machine, a model, and scripts of operations.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod gated;
@@ -15,7 +15,7 @@ pub fn half_a_record() -> Vec<u8> {
     torn
 }
 
-/// A number from the environment, to make a test larger than in the gate.
+/// Returns a number from the environment, to make a test larger than in the gate.
 pub fn scale(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| {
         text.parse()

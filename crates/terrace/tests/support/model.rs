@@ -1,4 +1,4 @@
-//! What a store must hold: every batch that was tried, in order, and the state after each.
+//! The contents that a store must have: every batch tried, in order, and the state after each.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ pub type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 /// The content of every keyspace.
 pub type State = BTreeMap<u32, Content>;
 
-/// A write: keyspace, key, and what becomes of it.
+/// A write: keyspace, key, and change.
 pub type Write = (KeyspaceId, Vec<u8>, Change);
 
-/// What a write does.
+/// Effect of a write.
 #[derive(Clone, Debug)]
 pub enum Change {
     Put(Vec<u8>),
@@ -38,18 +38,18 @@ pub struct Model {
 }
 
 impl Model {
-    /// The number of batches tried.
+    /// Returns the number of batches tried.
     pub fn tried(&self) -> usize {
         self.batches.len()
     }
 
-    /// The counter's key, and its value after the last batch tried.
+    /// Returns the counter's key, and its value after the last batch tried.
     pub fn counter(&self) -> (&'static [u8], Option<Vec<u8>>) {
         let tried = self.batches.len() as u64;
         (COUNTER, (tried > 0).then(|| tried.to_be_bytes().to_vec()))
     }
 
-    /// Adds a batch of values in the default keyspace and gives its entries, sorted, each key once.
+    /// Adds a batch of values in the default keyspace. Returns its entries, sorted, each key once.
     pub fn sorted(&mut self, entries: Content) -> Content {
         let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();
         let mut entries = entries;
@@ -63,7 +63,7 @@ impl Model {
         entries
     }
 
-    /// Adds a batch and gives it in the store's form.
+    /// Adds a batch and returns it in the store's form.
     pub fn batch(&mut self, mut writes: Vec<Write>) -> WriteBatch {
         let number = (self.batches.len() as u64 + 1).to_be_bytes().to_vec();
         let counter = Change::Put(number);
@@ -82,7 +82,7 @@ impl Model {
         batch
     }
 
-    /// The state after the first `count` batches.
+    /// Returns the state after the first `count` batches.
     pub fn after(&self, count: usize) -> State {
         let mut state = State::new();
         self.batches[..count]
@@ -197,7 +197,7 @@ pub fn check_gets(
     Ok(())
 }
 
-/// Compares states and shows only what differs.
+/// Compares states and shows only the differences.
 pub fn assert_same(found: &State, expected: &State) {
     if found == expected {
         return;

@@ -18,7 +18,7 @@ use super::model::{Change, Content, Model, State, Write, assert_same, check_gets
 /// The keyspaces that scripts use.
 pub const KEYSPACES: [KeyspaceId; 2] = [KeyspaceId::DEFAULT, internal::SECOND];
 
-/// Sizes so small that flush and compaction never rest.
+/// Returns options with sizes so small that flush and compaction never rest.
 pub fn tiny(options: Options) -> Options {
     Options {
         arena_bytes: 16 << 10,
@@ -45,7 +45,7 @@ pub fn tiny(options: Options) -> Options {
     }
 }
 
-/// The read buffer in every form, in turn; the first one is off.
+/// Returns the read buffer in every form, in turn; the first one is off.
 pub fn read_buffer(number: u64) -> ReadBufferOptions {
     let policies = [
         ForwardPolicy::Resident,
@@ -75,7 +75,7 @@ pub enum Operation {
     Persist,
     Flush,
     Compact,
-    /// Merges a range of one keyspace, as somebody asks for it.
+    /// Merges a range of one keyspace, as a caller asks for it.
     CompactRange {
         keyspace: KeyspaceId,
         from: Vec<u8>,
@@ -152,7 +152,7 @@ impl Script {
         Operation::Write { writes, sync }
     }
 
-    /// A third of an arena, so that a few fill several.
+    /// Returns a write of a third of an arena, so that a few fill several.
     pub fn large_write(&mut self) -> Operation {
         let (key, byte) = (self.key(), self.random.random::<u8>());
         Operation::Write {
@@ -171,7 +171,7 @@ impl Script {
         }
     }
 
-    /// Half of them a few keys long, the others as they come.
+    /// Returns the delete of a range: half of them a few keys long, the others as they come.
     fn range(&mut self, keyspace: KeyspaceId, key: Vec<u8>) -> Write {
         let other = match self.random.random_range(0..4) {
             0 => [key.as_slice(), &[0]].concat(),
@@ -186,7 +186,7 @@ impl Script {
         (keyspace, from, Change::DeleteRange(to))
     }
 
-    /// Few keys, so that versions pile up; some share prefixes, one is empty.
+    /// Draws one of few keys, so that versions pile up; some share prefixes, one is empty.
     pub fn key(&mut self) -> Vec<u8> {
         match self.random.random_range(0..40) {
             0 => Vec::new(),
@@ -198,7 +198,7 @@ impl Script {
     fn value(&mut self) -> Vec<u8> {
         let length = match self.random.random_range(0..50) {
             0 => 0,
-            // Larger than what is copied out of an arena; now and then larger than an arena.
+            // Too large to be copied out of an arena; now and then larger than an arena.
             1 => self.random.random_range(4_100..6_000),
             2 if self.random.random_ratio(1, 4) => self.random.random_range(17_000..20_000),
             _ => self.random.random_range(1..200),
@@ -217,13 +217,13 @@ impl Script {
 /// A store under a script.
 pub struct Run {
     pub db: Option<Db>,
-    /// Where the store lies.
+    /// Directory of the store.
     pub path: PathBuf,
     pub model: Model,
     pub snapshots: Vec<(Snapshot, State)>,
-    /// Every acknowledged write survives a power cut.
+    /// Whether every acknowledged write survives a power cut.
     pub power_safe: bool,
-    /// Nothing survives but what was flushed.
+    /// Whether nothing survives but flushed writes.
     pub volatile: bool,
     /// Merges done before the last reopening.
     pub merges: u64,
@@ -233,13 +233,12 @@ pub struct Run {
     pub most_sealed: usize,
     /// The compaction policies of the openings, in turn.
     pub policies: Vec<CompactionPolicy>,
-    /// How often the store was opened.
+    /// Number of openings of the store.
     pub openings: usize,
     pub calendar: Arc<Calendar>,
 }
 
-/// A calendar on which a second passes whenever somebody looks at it: so scripts take the same way each
-/// time.
+/// A calendar on which a second passes at each look: so scripts take the same way each time.
 #[derive(Debug, Default)]
 pub struct Calendar(AtomicU64);
 
@@ -255,7 +254,7 @@ impl Clock for Calendar {
     }
 }
 
-/// Each policy for itself, then another one at each opening.
+/// Returns each policy for itself, then another one at each opening.
 pub fn policies(number: u64) -> Vec<CompactionPolicy> {
     use CompactionPolicy::{Dedup, Lazy, Leveled, Score, Tiered};
     match number % 6 {
@@ -313,7 +312,7 @@ impl Run {
         self.db.as_ref().unwrap()
     }
 
-    /// Applies an operation. What the store refuses is an error; what it does wrong is a panic.
+    /// Applies an operation. A refusal of the store is an error; a mistake of it is a panic.
     pub fn apply(&mut self, operation: Operation, options: &Options) -> Result<()> {
         match operation {
             Operation::Write { writes, sync } => {
@@ -394,7 +393,7 @@ impl Run {
             }
             Operation::Check => {
                 self.model.check(self.db(), &KEYSPACES)?;
-                // What is read twice enters the read buffer.
+                // Keys that are read twice enter the read buffer.
                 for (number, content) in self.model.state.iter().cycle().take(4) {
                     let keyspace = KEYSPACES.into_iter().find(|one| one.number() == *number);
                     check_gets(self.db(), keyspace.unwrap(), content, None)?;
@@ -478,7 +477,7 @@ impl Run {
         Ok(())
     }
 
-    /// What must be there after a crash.
+    /// Returns the number of batches that must be there after a crash.
     pub fn promised(&self, power_cut: bool) -> usize {
         if power_cut || self.volatile {
             self.model.persisted
@@ -488,7 +487,7 @@ impl Run {
     }
 }
 
-/// Whether an error is the simulated end of the machine and not a finding.
+/// Returns whether an error is the simulated end of the machine and not a finding.
 pub fn is_frozen(error: &Error) -> bool {
     let text = error.to_string();
     text.contains("frozen")

@@ -1,4 +1,4 @@
-//! What a slow disk shows in the profile of a store: in its stage, and in no other.
+//! A slow disk in the profile of a store: it shows in its stage, and in no other.
 
 mod slow_storage;
 
@@ -15,7 +15,7 @@ use terrace::{
 const DELAY: Duration = Duration::from_millis(2);
 const KEYS: u32 = 400;
 
-/// A disk that takes [`DELAY`] for each operation of one purpose.
+/// Returns options with a disk that takes [`DELAY`] for each operation of one purpose.
 fn slow(disk: &SimulatedStorage, purpose: Purpose) -> Options {
     options(Arc::new(SlowStorage {
         inner: Arc::new(disk.clone()),
@@ -45,7 +45,7 @@ fn put(db: &Db, number: u32, sync: bool) {
     db.write(batch, WriteOptions::with_sync(sync)).unwrap();
 }
 
-/// A disk with tables.
+/// Returns a disk with tables.
 fn loaded() -> SimulatedStorage {
     let disk = disk();
     let db = Db::open("/store", options(Arc::new(disk.clone()))).unwrap();

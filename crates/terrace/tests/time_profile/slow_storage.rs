@@ -13,7 +13,7 @@ use terrace_storage::{
 #[derive(Debug)]
 pub(super) struct SlowStorage {
     pub(super) inner: Arc<dyn Storage>,
-    /// Reads, writes and syncs for it last so long.
+    /// The purpose, and the duration of each read, write and sync for it.
     pub(super) delay: (Purpose, Duration),
 }
 
