@@ -66,7 +66,7 @@ fn fill(root: &Path, file_system: &FileSystem) -> Outcome {
         }
         Err(outcome) => outcome,
     };
-    // Left-overs are in target/, which is nobody's.
+    // Left-overs are in target/, and do no harm there.
     let _ = fs::remove_file(&image);
     let _ = fs::remove_dir(&mount_point);
     outcome

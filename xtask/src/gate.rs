@@ -181,8 +181,8 @@ fn documentation(root: &Path) -> Outcome {
     )
 }
 
-/// Concurrent structures under a scheduler that tries thousands of orders, and lints of what only
-/// this build compiles.
+/// Tests concurrent structures under a scheduler that tries thousands of orders, and lints the code
+/// that only this build compiles.
 fn shuttle(root: &Path) -> Outcome {
     let build = [
         "-p",
@@ -206,7 +206,7 @@ fn shuttle(root: &Path) -> Outcome {
     show(cargo(root).arg("test").args(build).arg("shuttle_tests"))
 }
 
-/// The test programs of a name, at another scale than by default.
+/// Runs the test programs of a name, at another scale than by default.
 fn scaled(root: &Path, test: &str, scale: &[(&str, &str)]) -> Outcome {
     show(
         cargo(root)

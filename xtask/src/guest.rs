@@ -20,12 +20,13 @@ const PLEASE_RESTART: &str = "guest: please kill and restart the node";
 /// The restarts that the guest asks for.
 const RESTARTS: usize = 2;
 
-/// All parts. One that failed does not stop the others.
+/// Runs all parts. One that failed does not stop the others.
 pub fn run(root: &Path) -> Outcome {
     Outcome::of_parts([dax(root), btrfs(root), nvme(root)])
 }
 
-/// Real persistent-memory mappings: `crates/terrace/tests/dax.rs`, on memory that is a DAX device.
+/// Tests real persistent-memory mappings: `crates/terrace/tests/dax.rs`, on memory that is a DAX
+/// device.
 pub fn dax(root: &Path) -> Outcome {
     let directory = directory(root);
     if let Err(outcome) = prepare_test(root, &directory, "dax", "dax.sh") {
@@ -34,7 +35,7 @@ pub fn dax(root: &Path) -> Outcome {
     Machine::new(root, &directory, "dax.sh").run()
 }
 
-/// Full disks of btrfs: `crates/terrace/tests/full_disk.rs`, on a kernel that may lock up.
+/// Tests full disks of btrfs: `crates/terrace/tests/full_disk.rs`, on a kernel that may lock up.
 pub fn btrfs(root: &Path) -> Outcome {
     let directory = directory(root);
     let made =
@@ -60,8 +61,9 @@ fn prepare_test(root: &Path, directory: &Path, test: &str, script: &str) -> Resu
     image::prepare(root, directory, Kernel::Usual, &programs)
 }
 
-/// A node on this machine and the guest's kernel: `crates/nvmf-passthrough/tests/kernel.rs`, file
-/// systems and fio, with restarts of the node; then authentication, which needs a newer kernel.
+/// Tests a node on this machine and the guest's kernel: `crates/nvmf-passthrough/tests/kernel.rs`,
+/// file systems and fio, with restarts of the node; then authentication, which needs a newer
+/// kernel.
 pub fn nvme(root: &Path) -> Outcome {
     let directory = directory(root);
     let run = || {
@@ -109,7 +111,7 @@ fn run_nvme(root: &Path, directory: &Path, terrace: &Path) -> Result<(), Outcome
     node.stop()
 }
 
-/// DH-HMAC-CHAP with the guest's kernel.
+/// Tests DH-HMAC-CHAP with the guest's kernel.
 fn authenticate(root: &Path, directory: &Path, terrace: &Path, test: &Path) -> Result<(), Outcome> {
     let newer = directory.join("newer");
     let secrets = root.join("guest/secrets");

@@ -119,7 +119,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The workspace: this crate lies one directory below it.
+/// Returns the workspace: this crate lies one directory below it.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()

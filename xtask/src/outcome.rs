@@ -4,9 +4,9 @@
 #[cfg_attr(test, derive(Debug, PartialEq))]
 pub enum Outcome {
     Passed,
-    /// It passed as far as it went: what it left to other runs.
+    /// It passed as far as it went: the part left to other runs.
     PassedInPart(String),
-    /// What failed, in a few words; the details are in the output above.
+    /// The failed part, in a few words; the details are in the output above.
     Failed(String),
     /// Why it could not run here. The gate lists every skip at its end.
     Skipped(String),

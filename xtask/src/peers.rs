@@ -30,9 +30,8 @@ const COMPARE: [&[&str]; 3] = [
 /// An experiment in debug builds takes a minute or two; one that hangs must not hang the gate.
 const EXPERIMENT_LIMIT: Duration = Duration::from_secs(1800);
 
-/// `peers/` is a workspace of its own: it is formatted, linted, tested and run on its own. Not with
-/// `--locked`: a dependency that the engine gains belongs into this lock file too, and may just be
-/// added.
+/// Formats, lints, tests and runs `peers/`, which is a workspace of its own. Not with `--locked`: a
+/// dependency that the engine gains belongs into this lock file too, and may just be added.
 pub fn run(root: &Path) -> Outcome {
     let features = features("");
     let build = ["--features", &features];
@@ -54,7 +53,7 @@ pub fn run(root: &Path) -> Outcome {
     }
 }
 
-/// The same program with RocksDB, optimised as it is for measuring: the C++ build is kept for that.
+/// Runs the same with RocksDB, optimised as it is for measuring: the C++ build is kept for that.
 pub fn with_rocksdb(root: &Path) -> Outcome {
     let features = features(",rocksdb");
     let build = ["--release", "--features", &features];
@@ -70,7 +69,7 @@ pub fn with_rocksdb(root: &Path) -> Outcome {
     }
 }
 
-/// All comparisons of docs/performance.md, a few thousand operations each, and their tables.
+/// Runs all comparisons of docs/performance.md, a few thousand operations each, with their tables.
 fn performed(root: &Path, build: &[&str]) -> Outcome {
     let results = root.join("target/performance");
     let document = results.join("document.md");
@@ -99,7 +98,7 @@ fn performed(root: &Path, build: &[&str]) -> Outcome {
     }
 }
 
-/// Its tests, every workload's kind, and an experiment.
+/// Runs its tests, every workload's kind, and the smallest experiments.
 fn tested(root: &Path, build: &[&str]) -> Outcome {
     let test = [&["test"], build].concat();
     let compare = COMPARE.map(|arguments| [&["run"], build, arguments].concat());
@@ -113,7 +112,7 @@ fn tested(root: &Path, build: &[&str]) -> Outcome {
     }
 }
 
-/// The smallest experiments, in target/.
+/// Runs the smallest experiments, in target/.
 fn reproduced(root: &Path, build: &[&str]) -> Outcome {
     match experiment(root, build, "plexdb") {
         Outcome::Passed => experiment(root, build, "wbl"),
@@ -121,8 +120,8 @@ fn reproduced(root: &Path, build: &[&str]) -> Outcome {
     }
 }
 
-/// One of them. The region of `wbl` is a mapped file; where the file system cannot hold one, the
-/// experiment says so before it does anything, and is skipped.
+/// Runs one of them. The region of `wbl` is a mapped file; where the file system cannot hold one,
+/// the experiment says so before it does anything, and is skipped.
 fn experiment(root: &Path, build: &[&str], name: &str) -> Outcome {
     const CANNOT_MAP: &str = "put the region on";
     let directory = root.join("target/reproduce");
@@ -149,7 +148,7 @@ fn experiment(root: &Path, build: &[&str], name: &str) -> Outcome {
     }
 }
 
-/// Whether the row of C has a ratio to each of the four other stores.
+/// Returns true if the row of C has a ratio to each of the four other stores.
 fn is_measured(text: &str) -> bool {
     let mut rows = text.lines().filter_map(|line| line.strip_prefix("| C | "));
     let cells = rows.next().map(|row| row.split(" | ").skip(1).take(4));

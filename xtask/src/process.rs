@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 
-/// The cargo that runs this program, in a directory.
+/// Returns the cargo that runs this program, in a directory.
 pub fn cargo(directory: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(directory);
@@ -105,7 +105,7 @@ pub fn beside<R: Send>(jobs: impl IntoIterator<Item = impl FnOnce() -> R + Send>
     })
 }
 
-/// Whether a command can be run and succeeds; its output is dropped.
+/// Returns true if a command can be run and succeeds; its output is dropped.
 pub fn succeeds(command: &mut Command) -> bool {
     let quiet = command
         .stdin(Stdio::null())
@@ -114,7 +114,7 @@ pub fn succeeds(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// What a command printed on both streams, and how it ended (`None`: it ran past its time).
+/// Output of a command on both streams, and its status (`None`: it ran past its time).
 pub struct Captured {
     pub output: String,
     pub status: Option<ExitStatus>,
@@ -160,7 +160,7 @@ pub fn capture(command: &mut Command, limit: Duration) -> io::Result<Captured> {
 fn collect(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A pipe that breaks has told what it could.
+        // A pipe that breaks has given all that it had.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })

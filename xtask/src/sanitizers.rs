@@ -1,4 +1,4 @@
-//! Tests under sanitizers, which see what no assertion looks at.
+//! Tests under sanitizers, which see faults that no assertion checks.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::tools::{has_nightly_sources, nightly};
 /// The machines that they are run on.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Where to look: what shares memory between threads, or has unsafe code.
+/// Crates that share memory between threads, or have unsafe code.
 const TESTS: [&str; 9] = [
     "-p",
     "terrace-region",
@@ -31,7 +31,7 @@ const CONCURRENT: &[&str] = &[
     "index::tests::readers",
 ];
 
-/// Reads and writes outside of what is allocated, and leaks.
+/// Finds reads and writes outside of allocated memory, and leaks.
 pub fn address(root: &Path) -> Outcome {
     if !succeeds(nightly(root).arg("--version")) {
         return Outcome::Skipped("a nightly toolchain is not installed".into());
@@ -39,8 +39,8 @@ pub fn address(root: &Path) -> Outcome {
     show(test(root, "address").args(TESTS))
 }
 
-/// Data races. The standard library is built with it: the sanitizer must see the synchronisation
-/// inside.
+/// Finds data races. The standard library is built with the sanitizer, which must see the
+/// synchronisation inside.
 pub fn thread(root: &Path) -> Outcome {
     if !has_nightly_sources() {
         return Outcome::Skipped("a nightly toolchain with rust-src is not installed".into());
@@ -54,7 +54,7 @@ pub fn thread(root: &Path) -> Outcome {
     )
 }
 
-/// `cargo test` with a sanitizer, in a directory of its own: its flags fit no other build.
+/// Returns `cargo test` with a sanitizer, in a directory of its own: its flags fit no other build.
 fn test(root: &Path, sanitizer: &str) -> Command {
     let directory = root.join("target/sanitizer").join(sanitizer);
     let mut command = nightly(root);

@@ -61,7 +61,7 @@ fn cargo_test(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Cargo and its tests see a pipe. Their colours and their progress stay.
+/// Keeps colours and progress, though cargo and its tests see a pipe.
 fn as_on_a_terminal(command: &mut Command, arguments: &[&str]) {
     let columns = std::env::var("COLUMNS").unwrap_or_else(|_| "80".into());
     for (name, value) in [

@@ -62,7 +62,7 @@ impl TestLog {
     fn see(&mut self, line: &str) {
         self.see_panic(line);
         if line == "failures:" {
-            // It comes twice: before what the tests printed, and before their names.
+            // It comes twice: before the output of the tests, and before their names.
             self.tests.clear();
             self.in_list = true;
         } else if let (true, Some(name)) = (self.in_list, line.strip_prefix("    ")) {
@@ -124,7 +124,7 @@ fn panic(line: &str) -> Option<(&str, &str)> {
     Some((thread, place.strip_suffix(':')?))
 }
 
-/// The arguments in cargo's "error: test failed, to rerun pass `-p terrace --lib`".
+/// Returns the arguments in cargo's "error: test failed, to rerun pass `-p terrace --lib`".
 fn rerun(line: &str) -> Option<&str> {
     let (kind, rest) = line
         .strip_prefix("error: ")?
@@ -133,7 +133,7 @@ fn rerun(line: &str) -> Option<&str> {
     matches!(kind, "test" | "doctest" | "bench").then_some(arguments)
 }
 
-/// The end in cargo's "process didn't exit successfully: `...` (signal: 6, SIGABRT: ...)".
+/// Returns the end in cargo's "process didn't exit successfully: `...` (signal: 6, SIGABRT: ...)".
 fn end(line: &str) -> Option<&str> {
     let (_, end) = line
         .trim_start()
@@ -153,7 +153,7 @@ fn without_colours(line: &str) -> String {
     text
 }
 
-/// The failures as lines of a summary, each test under its program.
+/// Returns the failures as lines of a summary, each test under its program.
 pub fn summary(failed: &[Failed]) -> String {
     let mut text = String::new();
     for one in failed {

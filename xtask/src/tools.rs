@@ -66,7 +66,8 @@ fn fuzz_targets(root: &Path) -> Vec<String> {
     targets
 }
 
-/// What shares bytes between threads in `region`, under an interpreter that sees undefined behaviour.
+/// Tests the code of `region` that shares bytes between threads, under an interpreter that sees
+/// undefined behaviour.
 pub fn miri(root: &Path) -> Outcome {
     if !succeeds(nightly(root).args(["miri", "--version"])) {
         return Outcome::Skipped("a nightly toolchain with Miri is not installed".into());
@@ -79,8 +80,8 @@ pub fn miri(root: &Path) -> Outcome {
     )
 }
 
-/// The region's tests, which hold the code that differs by CPU, built for aarch64 with their own
-/// standard library and run by an emulator.
+/// Runs the region's tests, which hold the code that differs by CPU. They are built for aarch64
+/// with their own standard library and run by an emulator.
 pub fn aarch64(root: &Path) -> Outcome {
     const LINKER: &str = "aarch64-linux-gnu-gcc";
     const EMULATOR: &str = "qemu-aarch64-static";
@@ -103,7 +104,7 @@ pub fn aarch64(root: &Path) -> Outcome {
     )
 }
 
-/// Whether the standard library's sources are there, to be built in another way.
+/// Returns true if the standard library's sources are there, to be built in another way.
 pub fn has_nightly_sources() -> bool {
     let asked = Command::new("rustup")
         .args(["run", "nightly", "rustc", "--print", "sysroot"])
@@ -120,7 +121,7 @@ pub fn deny(root: &Path) -> Outcome {
     if !succeeds(cargo(root).args(["deny", "--version"])) {
         return Outcome::Skipped("cargo-deny is not installed".into());
     }
-    // What the peers depend on twice is theirs to settle.
+    // Double dependencies of the peers are for the peers to settle.
     for (manifest, lints) in [
         ("Cargo.toml", &[][..]),
         ("peers/Cargo.toml", &["--allow", "duplicate"]),
@@ -139,8 +140,8 @@ pub fn deny(root: &Path) -> Outcome {
     Outcome::Passed
 }
 
-/// Cargo of the nightly toolchain. Not `$CARGO +nightly`: only rustup's own cargo knows `+`, and
-/// its toolchain override must not win.
+/// Returns cargo of the nightly toolchain. Not `$CARGO +nightly`: only rustup's own cargo knows
+/// `+`, and its toolchain override must not win.
 pub fn nightly(root: &Path) -> Command {
     let mut command = Command::new("cargo");
     command

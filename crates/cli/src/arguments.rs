@@ -1,4 +1,4 @@
-//! What can be typed: the commands here, what each takes in files by what it is about.
+//! The arguments: the commands here, and those of each command in a file by subject.
 
 mod entries;
 mod files;

@@ -1,4 +1,4 @@
-//! What a store does in the background, a line for each event on standard error.
+//! Background work of a store, a line for each event on standard error.
 
 use indicatif::ProgressBar;
 use terrace::{Event, EventListener};

@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// A failed operation on a file that is not part of a store.
+    /// Makes the failure of an operation on a file that is not part of a store.
     pub fn file(path: &Path, source: io::Error) -> Self {
         Failure::io(shown(path), source)
     }
@@ -82,7 +82,7 @@ impl Failure {
         }
     }
 
-    /// What to do next, where the message itself does not say so.
+    /// Returns the next step, where the message itself does not say it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Failure::BadRow { .. } => Some("correct the row, or skip such rows with --skip-bad"),

@@ -38,8 +38,8 @@ use terrace_storage::Escaped;
 use crate::arguments::Arguments;
 use crate::failure::{Failure, Result, exit};
 
-/// Lets this process have as many descriptors as the system allows. The library leaves the limit of its
-/// process alone; here nobody uses select(2), which knows no more than 1,024.
+/// Lets this process have as many descriptors as the system allows. The library leaves the limit of
+/// its process alone; this program has no select(2), which knows no more than 1,024.
 fn raise_descriptors() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -88,7 +88,7 @@ fn escaped(answer: clap::Error) -> clap::Error {
 fn end(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough, as in `terrace scan | head`.
+        // The reader of our output has seen enough, as in `terrace scan | head`.
         Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(failure) => {
             output::tell(format!("terrace: {failure}"));

@@ -85,7 +85,7 @@ pub fn ask_its_server(failure: Failure) -> Failure {
     }
 }
 
-/// Opens a block device or a file, whatever is on it.
+/// Opens a block device or a file, with any content.
 pub fn open_medium(path: &Path, access: Access) -> Result<Medium> {
     Medium::open(path, access).map_err(|error| match &error {
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => failed(

@@ -18,7 +18,7 @@ use crate::text::shown;
 /// Between two lines in a pipe.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// So many skipped rows are shown; all are counted.
+/// Maximum number of skipped rows that are shown; all are counted.
 const SHOWN_BAD_ROWS: u64 = 10;
 
 pub struct Progress {
@@ -31,7 +31,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `length_bytes` is the file's, if it is known.
+    /// Makes a bar for a file; `length_bytes` is the file's, if it is known.
     pub fn new(file: &Path, length_bytes: Option<u64>) -> Self {
         let bar = match length_bytes {
             _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Counts what is read.
+    /// Counts the bytes read.
     pub fn watch<R: Read>(&self, input: R) -> impl Read + use<R> {
         self.bar.wrap_read(input)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const UNLISTED_TABLE: &str = "the table is whole, but not in the store; the dropped end of the \
     manifest may have listed it; `terrace repair --take-unlisted` takes it in";
 
-/// 34924 as 34,924.
+/// Returns 34924 as 34,924.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -19,13 +19,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// "1 table", "2 tables".
+/// Returns "1 table", "2 tables".
 pub fn things(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", count(number))
 }
 
-/// In the unit that leaves one to four digits before the point.
+/// Returns bytes in the unit that leaves one to four digits before the point.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if number < 1024 {
@@ -41,14 +41,14 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {}", unit.unwrap_or(&"KiB"))
 }
 
-/// "levels 0, 1 into level 1".
+/// Returns "levels 0, 1 into level 1".
 pub fn levels(inputs: &[u8], output: u8) -> String {
     let numbers: Vec<String> = inputs.iter().map(u8::to_string).collect();
     let plural = if inputs.len() == 1 { "" } else { "s" };
     format!("level{plural} {} into level {output}", numbers.join(", "))
 }
 
-/// Things a second, rounded.
+/// Returns things a second, rounded.
 pub fn rate(number: u64, elapsed: Duration) -> String {
     count((number as f64 / elapsed.as_secs_f64().max(1e-6)) as u64)
 }

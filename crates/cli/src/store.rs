@@ -50,12 +50,12 @@ fn with_arguments(options: Options, store: &StoreDirectory, wait: Wait) -> Optio
     }
 }
 
-/// What the file of options says, and the arguments, which go first.
+/// Returns the options of the file and of the arguments, which go first.
 pub fn options_to_write(store: &WrittenStore) -> Result<Options> {
     options_of(&store.directory, store.wait, store.options.as_deref())
 }
 
-/// For commands that only look: nothing is written, and no store is made.
+/// Returns the options of commands that only look: nothing is written, and no store is made.
 pub fn options_to_read(store: &ReadStore) -> Options {
     to_look(with_arguments(
         Options::default(),
@@ -126,7 +126,7 @@ fn open_or_find_owner<T>(
     }
 }
 
-/// What a store holds and has done; its owner is asked if it is open elsewhere.
+/// Returns the statistics of a store; asks its owner if it is open elsewhere.
 pub fn statistics(store: &ReadStore) -> Result<Statistics> {
     let options = options_to_read(store);
     match open_or_find_owner(&store.directory.path, &options, inspect::statistics)? {
@@ -135,7 +135,7 @@ pub fn statistics(store: &ReadStore) -> Result<Statistics> {
     }
 }
 
-/// Every table in its place; the owner is asked if the store is open elsewhere.
+/// Returns every table in its place; asks the owner if the store is open elsewhere.
 pub fn levels(store: &ReadStore) -> Result<LevelsReport> {
     let options = options_to_read(store);
     match open_or_find_owner(&store.directory.path, &options, inspect::levels)? {
@@ -144,7 +144,8 @@ pub fn levels(store: &ReadStore) -> Result<LevelsReport> {
     }
 }
 
-/// Returns every table in its place, without reading one; the owner is asked if the store is open elsewhere.
+/// Returns every table in its place, without reading one; asks the owner if the store is open
+/// elsewhere.
 pub fn tables(store: &ReadStore) -> Result<LevelsReport> {
     let options = options_to_read(store);
     match open_or_find_owner(&store.directory.path, &options, inspect::levels)? {
@@ -153,7 +154,8 @@ pub fn tables(store: &ReadStore) -> Result<LevelsReport> {
     }
 }
 
-/// What would be merged now, by the owner's options if the store is open elsewhere, else by those given.
+/// Returns the next merge, by the owner's options if the store is open elsewhere, else by those
+/// given.
 pub fn compaction_explanation(asked: &ExplainCompaction) -> Result<Explanation> {
     let (path, options) = to_explain(asked)?;
     match open_or_find_owner(&path, &options, inspect::explain_compaction)? {
@@ -162,7 +164,7 @@ pub fn compaction_explanation(asked: &ExplainCompaction) -> Result<Explanation> 
     }
 }
 
-/// The levels of a keyspace, and what they are merged by; as above.
+/// Returns the levels of a keyspace and the settings of their merges, as above.
 pub fn compaction_description(
     asked: &ExplainCompaction,
     keyspace: Option<&str>,
@@ -178,7 +180,7 @@ pub fn compaction_description(
     }
 }
 
-/// Read-only, so that opening begins no merge.
+/// Returns the path and read-only options, so that opening begins no merge.
 fn to_explain(asked: &ExplainCompaction) -> Result<(PathBuf, Options)> {
     let path = asked.path.clone().ok_or_else(|| {
         Failure::Usage("give --store or TERRACE_STORE, or a --description".to_owned())
@@ -204,7 +206,7 @@ pub fn maintain<T>(
     open_or_find_owner(&store.directory.path, &options, work)
 }
 
-/// What a store's owner does. Where nobody answers, an attempt to open the store tells why.
+/// Returns the events of a store's owner. Without an answer, an attempt to open the store says why.
 pub fn events(store: &StoreDirectory, wanted: EventRequest) -> Result<Answers> {
     inspect::events(&store.path, wanted).map_err(|unanswered| {
         let options = with_arguments(Options::default(), store, Wait::default());
@@ -219,13 +221,13 @@ pub fn events(store: &StoreDirectory, wanted: EventRequest) -> Result<Answers> {
     })
 }
 
-/// For commands that add: a store is made where there is none.
+/// Opens a store for commands that add; makes one where there is none.
 pub fn open_or_create(store: &WrittenStore) -> Result<Db> {
     Ok(Db::open(&store.directory.path, options_to_write(store)?)?)
 }
 
-/// The same for commands that take their time: others may look on, and `listener` hears what the
-/// store does.
+/// Opens a store as above for commands that take their time: others may look on, and `listener`
+/// hears the store's events.
 pub fn open_or_create_heard(
     store: &WrittenStore,
     listener: Option<Arc<dyn EventListener>>,
@@ -237,7 +239,7 @@ pub fn open_or_create_heard(
     open_inspected(&store.directory.path, options)
 }
 
-/// With an inspection socket, where the file system has sockets.
+/// Opens a store with an inspection socket, where the file system has sockets.
 fn open_inspected(path: &Path, options: Options) -> Result<Db> {
     let db = Db::open(path, options)?;
     match inspect::serve(&db) {
@@ -246,7 +248,7 @@ fn open_inspected(path: &Path, options: Options) -> Result<Db> {
     }
 }
 
-/// For commands that change what must be there.
+/// Opens a store for commands that change it; the store must exist.
 pub fn open_to_change(store: &WrittenStore) -> Result<Db> {
     let options = Options {
         create_if_missing: false,
@@ -255,7 +257,7 @@ pub fn open_to_change(store: &WrittenStore) -> Result<Db> {
     Ok(Db::open(&store.directory.path, options)?)
 }
 
-/// A keyspace that is to be written to.
+/// Returns a keyspace to write to; makes one where there is none.
 pub fn keyspace_or_new(db: &Db, wanted: &InKeyspace) -> Result<Keyspace> {
     match db.keyspace(&wanted.name) {
         Err(Error::NoKeyspace { .. }) => {

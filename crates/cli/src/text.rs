@@ -12,7 +12,7 @@ use terrace_storage::Escaped;
 use crate::arguments::EntryFormat;
 use crate::failure::{Failure, Result};
 
-/// The bytes of an argument: as they were typed, or from hexadecimal.
+/// Returns the bytes of an argument: as they were typed, or from hexadecimal.
 pub fn bytes_of(argument: &OsStr, hex: bool) -> Result<Vec<u8>> {
     if !hex {
         return Ok(argument.as_bytes().to_vec());
@@ -25,7 +25,7 @@ pub fn bytes_of(argument: &OsStr, hex: bool) -> Result<Vec<u8>> {
     })
 }
 
-/// The bytes that pairs of hexadecimal digits stand for.
+/// Returns the bytes that pairs of hexadecimal digits stand for.
 pub fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_chunks::<2>();
     let digit = |byte: u8| {
@@ -113,7 +113,7 @@ fn is_plain(character: char) -> bool {
     }
 }
 
-/// A key for a heading or a message: escaped, and cut if it is long.
+/// Returns a key for a heading or a message: escaped, and cut if it is long.
 pub fn brief(bytes: &[u8], characters: usize) -> String {
     let text = escape(bytes);
     match text.char_indices().nth(characters) {
@@ -122,7 +122,7 @@ pub fn brief(bytes: &[u8], characters: usize) -> String {
     }
 }
 
-/// `"name": "text"`, or `"name_hex": "6e6f"` for what is not UTF-8.
+/// Adds `"name": "text"`, or `"name_hex": "6e6f"` for bytes that are not UTF-8.
 pub fn json_field(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_string(), text.into()),
@@ -162,7 +162,7 @@ pub fn json_line(object: &Value) -> String {
     readable_json(object.to_string())
 }
 
-/// One entry on one line.
+/// Writes one entry on one line.
 pub fn write_entry(
     output: &mut impl Write,
     format: EntryFormat,

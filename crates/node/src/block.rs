@@ -163,8 +163,8 @@ impl fmt::Debug for Extents {
 #[repr(C, align(4096))]
 struct Block([u8; BLOCK_BYTES]);
 
-/// Memory of whole blocks, aligned for direct I/O. Whoever has one may read and write it; a request
-/// to a device takes it away until the request has completed.
+/// Memory of whole blocks, aligned for direct I/O. Its owner may read and write it; a request to a
+/// device takes it away until the request has completed.
 #[derive(Default)]
 pub struct Buffer {
     blocks: Vec<Block>,

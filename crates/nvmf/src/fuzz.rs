@@ -24,8 +24,8 @@ const HOST: &str = "nqn.2026-11.org.example:host";
 /// The most bytes of a piece.
 const PIECE_BYTES: u32 = 700;
 
-/// Feeds a target the bytes of a host. The first byte says how far the session is, and in what
-/// fragments the others come.
+/// Feeds a target the bytes of a host. The first byte gives the state of the session, and the
+/// fragments in which the others come.
 pub fn nvmf_target(bytes: &[u8]) {
     run_target(bytes);
 }

@@ -54,7 +54,7 @@ fn fill(root: &Path, directory: &Path, file_system: &FileSystem) -> Outcome {
         }
         Err(outcome) => outcome,
     };
-    // Left-overs are in target/, which is nobody's.
+    // Left-overs are in target/, and do no harm there.
     let _ = std::fs::remove_file(&image);
     outcome
 }

@@ -27,7 +27,8 @@ use workshop::{Verdict, Workshop, run_test};
 
 /// Time after which a test without a mutant hangs.
 const TEST_LIMIT: Duration = Duration::from_secs(600);
-/// A mutant hangs, and so is caught, once its test takes so many times as long as without it, and the grace.
+/// A test that takes this many times as long as without its mutant, and the grace, hangs: the
+/// mutant is caught.
 const MOST_TIMES: u32 = 10;
 const GRACE: Duration = Duration::from_secs(30);
 

@@ -22,7 +22,7 @@ enum Target {
     Test(String),
 }
 
-/// What a build made of a program.
+/// The executable that a build made of a program.
 #[derive(Debug)]
 pub struct Executable {
     package: String,

@@ -207,7 +207,7 @@ impl Workshop {
             .args(["test", "--quiet", "--locked", "--no-run"])
             .arg("--message-format=json-render-diagnostics")
             .args(&build.arguments)
-            // Nobody looks at where a mutant failed, and it builds faster without.
+            // The place where a mutant failed is not used, and the build is faster without.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_TEST_DEBUG", "0")
             .env("CARGO_TARGET_DIR", &self.target);

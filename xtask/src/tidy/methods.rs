@@ -70,7 +70,7 @@ impl<'ast> Visit<'ast> for Uses {
         self.is_whole |= path.path.is_ident("self");
     }
 
-    /// A macro's words are not parsed: each `self` in them counts as the whole.
+    /// Counts each `self` in a macro's words as the whole: they are not parsed.
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
         let words = call.tokens.to_string();
         self.is_whole |= words

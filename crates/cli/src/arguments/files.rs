@@ -1,4 +1,4 @@
-//! What comes from files and goes into them.
+//! Arguments of commands that read or write files of rows.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What is shown of a store.
+//! Arguments of commands that show a store.
 
 use std::path::PathBuf;
 

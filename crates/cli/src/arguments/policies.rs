@@ -1,4 +1,4 @@
-//! What compaction policies would do.
+//! Arguments of commands that explain or simulate compaction policies.
 
 use std::path::PathBuf;
 
@@ -139,7 +139,7 @@ pub struct SimulateCompaction {
     pub json: bool,
 }
 
-/// A whole number, as digits or with an exponent.
+/// Parses a whole number, as digits or with an exponent.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);

@@ -1,4 +1,4 @@
-//! What is done to a store.
+//! Arguments of commands that maintain a store.
 
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@ pub fn run(what: &Bench) -> Result<()> {
     drive::run(&program, what, &typed()).map_err(failure)
 }
 
-/// The stores that this program knows, and the arguments that make it run one of them.
+/// Returns the stores that this program knows, and the arguments that make it run one of them.
 pub fn program(child_arguments: &[&'static str]) -> Program {
     let mut contestants = stores::terrace::CONTESTANTS.to_vec();
     contestants.push(stores::NOTHING);
@@ -22,7 +22,7 @@ pub fn program(child_arguments: &[&'static str]) -> Program {
     }
 }
 
-/// The command as it was typed.
+/// Returns the command as it was typed.
 pub fn typed() -> String {
     let command: Vec<_> = std::env::args().skip(1).collect();
     format!("terrace {}", command.join(" "))

@@ -1,4 +1,4 @@
-//! What is in one file of a store.
+//! Shows the contents of one file of a store.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ pub fn run(arguments: &Dump) -> Result<()> {
     }
     .and_then(|()| stdout.flush())
     .map_err(output::failed)?;
-    // What could be shown is shown; then what kept us from going on.
+    // The readable part is shown; then the problem that ended it.
     contents
         .problem
         .map_or(Ok(()), |problem| Err(problem.into()))
@@ -44,7 +44,7 @@ fn write_text(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
     Ok(())
 }
 
-/// One line for the file, one for each item.
+/// Writes one line for the file, one for each item.
 fn write_json(output: &mut impl Write, contents: &Contents) -> io::Result<()> {
     let summary: Map<String, Value> = contents
         .summary

@@ -1,4 +1,4 @@
-//! What the process that owns a store does in the background.
+//! Shows the background work of the process that owns a store.
 
 use terrace_tools::inspect::{Answer, EventRequest};
 
@@ -16,7 +16,7 @@ pub fn run(arguments: &Events) -> Result<()> {
         let Answer::Event(event) = answer? else {
             continue;
         };
-        // A line at a time: whoever follows wants to see it now.
+        // A line at a time: a follower wants to see each event now.
         if arguments.json {
             print_json_line(&event)?;
         } else {

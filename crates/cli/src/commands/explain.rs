@@ -1,4 +1,4 @@
-//! Why a store merges what it merges, or would.
+//! Explains the merges of a store, or the next one.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -17,7 +17,7 @@ use crate::report::{bytes, count, things};
 use crate::store;
 use crate::text::{escape, shown};
 
-/// What is longer is no description.
+/// A longer file is no description.
 const MAX_DESCRIPTION_BYTES: u64 = 16 << 20;
 
 pub fn run(what: &Explain) -> Result<()> {
@@ -166,7 +166,7 @@ fn settings(settings: &Settings) -> String {
     shown.join(", ")
 }
 
-/// What would be done now, or why nothing.
+/// Returns the job that is due now, or why none is.
 fn decision(explained: &KeyspaceExplanation) -> String {
     if let Some(plan) = &explained.choice {
         return format!("now: {}", planned(explained, plan));
@@ -254,7 +254,7 @@ fn planned(explained: &KeyspaceExplanation, plan: &Plan) -> String {
     text
 }
 
-/// A sub-level as its level and, behind a point, its place there from the youngest.
+/// Returns a sub-level as its level and, behind a point, its place there from the youngest.
 fn label(explained: &KeyspaceExplanation, age: u64) -> String {
     let labelled = explained.levels.iter().find_map(|level| {
         let at = level.sub_levels.iter().position(|s| s.age == age)?;
@@ -263,7 +263,7 @@ fn label(explained: &KeyspaceExplanation, age: u64) -> String {
     labelled.unwrap_or_else(|| format!("the sub-level of age {age}"))
 }
 
-/// What is measured, what there is of it, and what makes it due.
+/// Returns a measure, its present value, and the value from which it is due.
 fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] {
     match measure {
         Measured::SubLevels {
@@ -413,7 +413,7 @@ fn levels(explained: &KeyspaceExplanation) -> String {
     table(rows)
 }
 
-/// The first column is flush left and so is the last, numbers between them are flush right.
+/// Aligns the first and the last column left, the numbers between them right.
 fn table<const COLUMNS: usize>(rows: Vec<[String; COLUMNS]>) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

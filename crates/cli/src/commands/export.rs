@@ -21,7 +21,7 @@ use crate::report::{bytes, rate_at_end, things};
 use crate::store;
 use crate::text::shown;
 
-/// Progress is told after so many rows.
+/// Rows between two reports of progress.
 const STEP_ROWS: u64 = 1000;
 
 pub fn run(arguments: &Export) -> Result<()> {
@@ -79,7 +79,7 @@ fn to_stdout(arguments: &Export, range: IterOptions) -> Result<()> {
     flushed
 }
 
-/// Writes every entry of the range; how many there were.
+/// Writes every entry of the range. Returns their number.
 fn write<W: Write>(
     keyspace: &Keyspace,
     range: IterOptions,
@@ -99,7 +99,7 @@ fn write<W: Write>(
     Ok(count)
 }
 
-/// The file to write to, at its end, and what is in it already.
+/// Opens the file to write to, at its end. Returns it with the last row that it holds.
 fn open(arguments: &Export, file: &Path, format: FileFormat) -> Result<(File, LastRow)> {
     let failed = |error| Failure::file(file, error);
     let mut options = OpenOptions::new();
@@ -127,7 +127,7 @@ fn open(arguments: &Export, file: &Path, format: FileFormat) -> Result<(File, La
     Ok((opened, last))
 }
 
-/// The range without what was exported before.
+/// Returns the range without the rows that were exported before.
 fn behind(range: IterOptions, last: Option<Vec<u8>>) -> IterOptions {
     let Some(key) = last else {
         return range;

@@ -7,7 +7,7 @@ use terrace::{Compaction, CompactionKind};
 use crate::report::{bytes, count};
 use crate::text::escape;
 
-/// A line for each, in the order in which they ended.
+/// Returns a table with a line for each compaction, in the order in which they ended.
 pub fn table(compactions: &[Compaction], now: SystemTime) -> String {
     if compactions.is_empty() {
         return "no merge or move since the store was opened\n".to_owned();
@@ -78,7 +78,7 @@ fn why(past: &Compaction) -> String {
     text
 }
 
-/// In the unit that leaves one or two digits, or more of days.
+/// Returns a time in the unit that leaves one or two digits, or more of days.
 fn since(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..60 => format!("{seconds} s"),
@@ -117,7 +117,7 @@ mod tests {
         })
     }
 
-    /// The last line of a table of one that differs in this.
+    /// Returns the last line of a table of the specimen with these fields replaced.
     fn shown(fields: Value) -> String {
         let mut past = specimen();
         for (name, value) in fields.as_object().unwrap() {

@@ -173,7 +173,7 @@ fn format_of(arguments: &Import) -> Result<FileFormat> {
     format_by_name(&arguments.file)
 }
 
-/// How a delimited file is written; `None` for JSON Lines, where none of it applies.
+/// Returns the form of a delimited file; `None` for JSON Lines, which has none.
 fn dialect(arguments: &Import, format: FileFormat) -> Result<Option<Dialect>> {
     let delimiter = arguments.delimiter.as_deref().map(delimiter).transpose()?;
     let given = delimiter.is_some() || arguments.no_header || !arguments.columns.is_empty();

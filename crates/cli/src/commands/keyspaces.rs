@@ -137,7 +137,8 @@ fn drop_one(arguments: &DropKeyspace) -> Result<()> {
     })
 }
 
-/// Changes the store here or, where it is open elsewhere, has its owner do it. Returns whether the owner did.
+/// Changes the store here or, where it is open elsewhere, has its owner do it. Returns whether the
+/// owner did.
 fn change<T>(
     arguments: &Maintenance,
     here: impl FnOnce(&Db) -> terrace::Result<T>,

@@ -25,8 +25,8 @@ pub fn run(arguments: &Levels) -> Result<()> {
     }
 }
 
-/// One line a sub-level, youngest first, with a bar over the keys that its tables cover; one for each level
-/// with what is estimated of it; and what is still to be done.
+/// Draws one line a sub-level, youngest first, with a bar over the keys that its tables cover. A
+/// line for each level has its estimates. The work that is still to be done comes last.
 pub fn picture(report: &LevelsReport) -> String {
     let mut text = String::new();
     for keyspace in &report.keyspaces {

@@ -58,7 +58,7 @@ pub fn flush(arguments: &Maintenance) -> Result<()> {
     run(arguments, words, Db::flush, inspect::flush)
 }
 
-/// Does it here or, where the store is open elsewhere, has its owner do it.
+/// Does the work here or, where the store is open elsewhere, has its owner do it.
 fn run(
     arguments: &Maintenance,
     (doing, done): (&'static str, &str),
@@ -109,14 +109,14 @@ fn run_here(db: &Db, work: impl FnOnce(&Db) -> terrace::Result<()>) -> Result<Fi
     })
 }
 
-/// What there is to tell.
+/// Figures of a job that ended.
 struct Figures {
     by_owner: bool,
-    /// `None` if the owner no longer tells.
+    /// `None` if the owner no longer answers.
     counted: Option<Counted>,
 }
 
-/// What the store holds, and what it did since it was opened or, in its owner's hands, meanwhile.
+/// Contents of the store, and its work: since the opening or, if the owner did the job, meanwhile.
 struct Counted {
     tables: u64,
     table_bytes: u64,
@@ -127,7 +127,7 @@ struct Counted {
 
 impl Counted {
     fn of(after: &Statistics, before: Option<&Statistics>) -> Self {
-        // Between two questions the store may have been opened anew, and counts from 0 again.
+        // Between two questions the store may have been opened again: it counts from 0 then.
         let meanwhile =
             |count: fn(&Statistics) -> u64| count(after).saturating_sub(before.map_or(0, count));
         let levels = &after.levels;

@@ -70,8 +70,8 @@ fn synopsis(command: &Command) -> String {
     text + "\n"
 }
 
-/// Returns what stands behind a command's help: sentences as notes, and a section for each list with
-/// a heading.
+/// Returns the text after a command's help: sentences as notes, and a section for each list with a
+/// heading.
 fn sections(after: &str) -> String {
     let (mut notes, mut lists) = (String::new(), String::new());
     for paragraph in after.split("\n\n") {

@@ -64,7 +64,7 @@ pub fn run(command: Command) -> Result<()> {
     }
 }
 
-/// The format of a file of rows, as its name tells it.
+/// Returns the format of a file of rows by its name.
 fn format_by_name(file: &Path) -> Result<FileFormat> {
     let extension = file.extension().and_then(|extension| extension.to_str());
     match extension.map(str::to_ascii_lowercase).as_deref() {

@@ -1,4 +1,4 @@
-//! What packages ship beside the binary, made from the definitions of its arguments.
+//! Files that packages ship beside the binary, made from the definitions of its arguments.
 
 use std::fs;
 

@@ -42,7 +42,7 @@ pub fn range(arguments: &KeyRange) -> Result<IterOptions> {
             ..IterOptions::default()
         },
     };
-    // What is printed once is not read again by this process.
+    // This process does not read a printed entry again.
     Ok(IterOptions {
         fill_cache: false,
         ..options
@@ -58,7 +58,7 @@ fn print(entries: Entries, limit: Option<u64>, format: EntryFormat) -> Result<()
         let (key, value) = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                // What came before the failure is shown.
+                // The entries before the failure are shown.
                 stdout.flush().map_err(output::failed)?;
                 return Err(error.into());
             }

@@ -1,4 +1,4 @@
-//! What a store would cost, without one.
+//! Simulates the cost of a store, without one.
 
 use std::fmt::Display;
 use std::fs;
@@ -33,11 +33,11 @@ pub fn run(what: &Simulate) -> Result<()> {
     }
 }
 
-/// A policy and what it costs.
+/// A policy and its cost.
 #[derive(Serialize)]
 struct Simulated {
     policy: String,
-    /// Simulating it took so long.
+    /// Time that the simulation took.
     elapsed_s: f64,
     outcome: Outcome,
 }
@@ -174,7 +174,7 @@ fn speeds(arguments: &SimulateCompaction) -> Option<Speeds> {
     })
 }
 
-/// A store whose sizes are multiples of its write buffer.
+/// Returns the options of a store whose sizes are multiples of its write buffer.
 fn sized(buffer_bytes: u64) -> Options {
     Options {
         arena_bytes: buffer_bytes,
@@ -192,7 +192,7 @@ fn sized(buffer_bytes: u64) -> Options {
     }
 }
 
-/// The load under a policy, as it is typed.
+/// Returns the load under a policy, as it is typed.
 fn under(policy: &str, described: &Simulation) -> Result<Simulation> {
     let wrong = || {
         let known = "leveled, tiered, lazy, dedup[:THRESHOLD], score[:LEAST] and trie";
@@ -222,7 +222,7 @@ fn under(policy: &str, described: &Simulation) -> Result<Simulation> {
     Ok(simulation)
 }
 
-/// A description that makes no sense was typed.
+/// Returns the failure for a description; an argument that makes no sense is wrong usage.
 fn usage(error: Error) -> Failure {
     match error {
         Error::InvalidArgument(what) => Failure::Usage(what),

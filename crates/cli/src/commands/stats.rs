@@ -1,4 +1,4 @@
-//! What a store holds and how it was recovered.
+//! Shows the contents of a store and its recovery.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ pub fn run(arguments: &Stats) -> Result<()> {
     print(as_text(&statistics))
 }
 
-/// A line at each interval, until the owner closes the store. The owner looks at the clock now and
-/// then only: how long an interval was is measured.
+/// Prints a line at each interval, until the owner closes the store. The owner looks at the clock
+/// now and then only: so the length of each interval is measured.
 fn follow(arguments: &Stats) -> Result<()> {
     let wanted = EventRequest {
         // No event has so high a number.
@@ -54,7 +54,7 @@ fn follow(arguments: &Stats) -> Result<()> {
     Ok(())
 }
 
-/// What happened since `before`, `elapsed` ago, on one line.
+/// Returns the changes since `before`, `elapsed` ago, on one line.
 fn progress(before: &Statistics, now: &Statistics, elapsed: Duration) -> String {
     let stalled = |statistics: &Statistics| -> Duration {
         statistics.stalls.iter().map(|(_, time)| *time).sum()
@@ -78,7 +78,7 @@ fn progress(before: &Statistics, now: &Statistics, elapsed: Duration) -> String 
     )
 }
 
-/// The part that means something in a store that has just been opened to be read.
+/// Returns the part that means something in a store that has just been opened to be read.
 fn as_text(statistics: &Statistics) -> String {
     let mut text = Sections::default();
     durability(&mut text, statistics);
@@ -166,7 +166,7 @@ fn upkeep(text: &mut Sections, statistics: &Statistics) {
     }
 }
 
-/// What an owner has done since it opened the store; nothing is to be said of a reader.
+/// Writes the owner's work since it opened the store; nothing for a reader.
 fn work(text: &mut Sections, statistics: &Statistics) {
     if statistics.user_bytes == 0 && statistics.flushes == 0 && statistics.merges == 0 {
         return;

@@ -90,7 +90,7 @@ fn as_text(report: &VerifyReport) -> String {
     text
 }
 
-/// The errors name the whole path; for the eye the file's name leads.
+/// Returns the file's name, which leads for the eye; the errors name the whole path.
 fn named(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str());
     escape(name.as_bytes())

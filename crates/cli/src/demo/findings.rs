@@ -1,10 +1,10 @@
-//! What a killed import left behind, compared with what it had promised.
+//! The rows that a killed import left behind, compared with its promises.
 
 use std::collections::HashMap;
 
 use crate::import::Record;
 
-/// What was found in the store after the kill.
+/// Rows and faults found in the store after the kill.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Rows in the store.
@@ -13,7 +13,7 @@ pub struct Findings {
     pub missing: u64,
     /// Rows, acknowledged or not, whose value is not the one written.
     pub changed: u64,
-    /// Keys that nobody wrote.
+    /// Keys that were never written.
     pub strangers: u64,
     /// Batches of which a part is there.
     pub half_batches: u64,
@@ -58,7 +58,7 @@ impl Findings {
         findings
     }
 
-    /// What broke a promise, in words; nothing if all were kept.
+    /// Returns the broken promises in words; nothing if all were kept.
     pub fn broken_promises(&self) -> Vec<String> {
         let promises = [
             (self.missing, "acknowledged rows are missing"),
@@ -91,8 +91,8 @@ mod tests {
             .collect()
     }
 
-    /// The store after a kill with six of nine rows acknowledged in batches of three, after
-    /// `meddle`.
+    /// Compares a store with six of nine rows acknowledged, in batches of three, after `meddle`
+    /// changed it.
     fn findings(meddle: impl FnOnce(&mut HashMap<Vec<u8>, Vec<u8>>)) -> Findings {
         let rows = written();
         let kept = rows

@@ -1,5 +1,5 @@
-//! `terrace demo`: a real data set imported and queried, an import killed with SIGKILL, and what
-//! came back compared with what had been acknowledged.
+//! `terrace demo`: a real data set imported and queried, an import killed with SIGKILL, and the
+//! recovered rows compared with the acknowledged ones.
 
 mod findings;
 mod unicode;
@@ -28,7 +28,7 @@ pub use victim::run as child;
 /// A child that finishes before it is killed proves nothing; it is tried again.
 const ATTEMPTS: usize = 5;
 
-/// Small arenas, so that a few megabytes are enough for flushes and a compaction.
+/// Returns options with small arenas: a few megabytes are enough for flushes and a compaction.
 fn options() -> Options {
     Options {
         arena_bytes: 1 << 20,
@@ -228,7 +228,7 @@ fn kill(directory: &Path, written: &[Record]) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// The rows that a killed import had acknowledged.
+/// Kills an import. Returns the number of rows that it had acknowledged.
 fn interrupted_import(directory: &Path, total_rows: u64) -> Result<u64> {
     for _ in 0..ATTEMPTS {
         let killed = victim::start_and_kill(directory, total_rows)?;
@@ -249,7 +249,7 @@ fn interrupted_import(directory: &Path, total_rows: u64) -> Result<u64> {
 /// Where the demo's stores are; removed at the end unless they are to be kept.
 struct Place {
     directory: PathBuf,
-    /// What is to be removed.
+    /// Paths to remove.
     remove: Vec<PathBuf>,
 }
 

@@ -24,8 +24,8 @@ const COLUMNS: [&str; 15] = [
     "titlecase",
 ];
 
-/// The rows as an import sees them: the code point in hexadecimal is the key, the row as a JSON
-/// object the value.
+/// Returns the rows as an import sees them: the code point in hexadecimal is the key, the row as a
+/// JSON object the value.
 pub fn rows() -> Result<Delimited<&'static [u8]>, RecordError> {
     let dialect = Dialect {
         delimiter: b';',
@@ -47,7 +47,7 @@ pub fn all() -> Result<Vec<Record>, RecordError> {
     rows()?.collect()
 }
 
-/// What the demo reads of a value.
+/// The fields of a value that the demo reads.
 #[derive(Deserialize)]
 pub struct Character {
     pub name: String,

@@ -1,7 +1,7 @@
 //! The process that imports until it is killed, and the one that kills it.
 //!
 //! The victim writes a line to its standard output, a pipe, for each batch, *after* the store has
-//! acknowledged the batch. What came through the pipe was acknowledged, whatever happens next.
+//! acknowledged the batch. So each row reported in the pipe is acknowledged, even after a kill.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufRead, BufReader};
@@ -21,7 +21,7 @@ pub const BATCH_ROWS: usize = 10;
 
 const SIGKILL: i32 = 9;
 
-/// The child: imports into a new store and tells each batch.
+/// Imports into a new store as the child, and reports each batch.
 pub fn run(directory: &Path) -> Result<()> {
     let db = Db::open(directory, options())?;
     let plan = Plan {
@@ -51,7 +51,7 @@ impl Observer for Teller {
 
 /// How a victim ended.
 pub struct Killed {
-    /// Rows it had told.
+    /// Rows that it had reported.
     pub acknowledged: u64,
     /// It was still importing.
     pub in_mid_import: bool,
@@ -86,7 +86,7 @@ pub fn start_and_kill(directory: &Path, total_rows: u64) -> Result<Killed> {
     // SIGKILL: the process cannot catch it, and nothing of it runs again.
     child.kill().map_err(failed)?;
     let status = child.wait().map_err(failed)?;
-    // What it told before it died is in the pipe.
+    // The pipe has its reports from before its death.
     while let Some(rows) = next(&mut told).map_err(failed)? {
         acknowledged = rows;
     }
@@ -105,14 +105,14 @@ pub fn start_and_kill(directory: &Path, total_rows: u64) -> Result<Killed> {
     }
 }
 
-/// The next line that is whole.
+/// Returns the rows that the next whole line reports.
 fn next(told: &mut impl BufRead) -> io::Result<Option<u64>> {
     let mut line = String::new();
     told.read_line(&mut line)?;
     Ok(line.strip_suffix('\n').and_then(|rows| rows.parse().ok()))
 }
 
-/// The standard library's hash keys are random; nothing more is needed here.
+/// Returns a number from the standard library's random hash keys; that is random enough here.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

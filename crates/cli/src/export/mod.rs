@@ -16,7 +16,7 @@ pub const VALUE: &str = "value";
 pub const KEY_HEX: &str = "key_hex";
 pub const VALUE_HEX: &str = "value_hex";
 
-/// The names of a row's columns.
+/// Returns the names of a row's columns.
 pub fn columns(hex: bool) -> [&'static str; 2] {
     match hex {
         true => [KEY_HEX, VALUE_HEX],

@@ -1,9 +1,9 @@
 //! Where an export that was cut short goes on: behind its last whole row.
 //!
 //! The file is read from its start: only there is it known whether the end of a line stands within
-//! quotes. What is behind the last whole row is a row that was being written. Nothing is cut off
-//! before the file has been understood, from its first bytes on, so that no other file is taken for
-//! an export, nor an export of the other `--hex`, whose keys would be read as what they are not.
+//! quotes. The bytes behind the last whole row are a row that was being written. Nothing is cut off
+//! before the file has been understood, from its first bytes on. So no other file is taken for an
+//! export, nor an export of the other `--hex`, whose keys would be read wrong.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::arguments::FileFormat;
 use crate::export::{KEY, KEY_HEX, VALUE, VALUE_HEX, columns};
 use crate::text::{from_hex, from_hex_field};
 
-/// So many bytes tell what a file, or a row, begins with.
+/// Bytes of a file or a row that are compared with the beginning of an export.
 const START_BYTES: u64 = 64;
 
-/// What an export has written so far.
+/// The last row that an export has written so far.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LastRow {
     /// Whole rows, the header among them, end here.
@@ -72,7 +72,7 @@ fn no_export(what: &str) -> io::Error {
     ))
 }
 
-/// What a file of the format begins with.
+/// Returns the bytes that a file of the format begins with.
 fn header(format: FileFormat, hex: bool) -> Vec<u8> {
     let [key, value] = columns(hex);
     match format {
@@ -82,12 +82,12 @@ fn header(format: FileFormat, hex: bool) -> Vec<u8> {
     }
 }
 
-/// Whether one may be the beginning of the other.
+/// Returns true if one may be the beginning of the other.
 fn agree(left: &[u8], right: &[u8]) -> bool {
     left.iter().zip(right).all(|(left, right)| left == right)
 }
 
-/// Whether a row may begin so, as far as it is there.
+/// Returns true if a row may begin with these bytes, as far as it is there.
 fn begins_row(bytes: &[u8], format: FileFormat, hex: bool) -> bool {
     let is_hex = |byte: &u8| byte.is_ascii_hexdigit();
     match (format, hex) {
@@ -161,7 +161,7 @@ fn read_range(file: &mut (impl Read + Seek), range: Range<u64>) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// Key and value of a row; `None` if it is none.
+/// Returns key and value of a row; `None` if it is none.
 fn fields(row: &[u8], format: FileFormat, hex: bool) -> Option<(Vec<u8>, Vec<u8>)> {
     let (key, value) = match format {
         FileFormat::Jsonl => return json_fields(row, hex),
@@ -291,7 +291,7 @@ mod tests {
                 Jsonl,
                 false,
             ),
-            // What follows the last row is no beginning of one.
+            // The bytes behind the last row begin no row.
             ("key,value\ndisk,5\" long\nrome,Italy\n", Csv, false),
             ("key_hex,value_hex\n00,ff\nrome", Csv, true),
             ("{\"key\":\"oslo\",\"value\":\"\"}\nnotes", Jsonl, false),
@@ -313,7 +313,7 @@ mod tests {
                 rows.write(b"abba", b"cafe").unwrap();
                 rows.write(b"beef", b"").unwrap();
                 drop(rows);
-                // So far it may be either, and the other one begins anew.
+                // So far it may be either, and the other one starts again from 0.
                 let common = match (format, hex) {
                     (Csv | Tsv, _) => b"key".len(),
                     (Jsonl, false) => b"{\"key".len(),

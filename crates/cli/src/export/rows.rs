@@ -36,7 +36,7 @@ impl<W: Write> Rows<W> {
         }
     }
 
-    /// The names of the columns, where the format has them.
+    /// Writes the names of the columns, where the format has them.
     pub fn write_header(&mut self) -> io::Result<()> {
         match self {
             Rows::Json { .. } => Ok(()),

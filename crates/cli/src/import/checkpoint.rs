@@ -2,9 +2,9 @@
 //!
 //! Each batch has the position behind its last row in it, in a keyspace of its own, so that a crash
 //! keeps rows and position together or loses both. An import that is resumed reads its input from
-//! the start and passes over the rows up to the position: so it works for pipes and compressed files
-//! as for others, and a hash over these rows tells whether the input is the one that was begun. To
-//! pass over a row costs reading it, a fraction of writing it.
+//! the start and passes over the rows up to the position: so pipes and compressed files work as
+//! others do. A hash over these rows tells whether the input is the one that was begun. To pass
+//! over a row costs reading it, a fraction of writing it.
 //!
 //! A position belongs to a keyspace by its number, not by its name. So it follows a keyspace that gets
 //! another name. One that was dropped and made again is empty, and an import into it begins with the
@@ -25,7 +25,7 @@ use crate::report::things;
 /// The keyspace of positions; see [`key_of`].
 const KEYSPACE: &str = "terrace.imports";
 
-/// Behind so many rows of the input, bad ones among them.
+/// Number of rows of the input that lie before it, bad ones among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     rows: u64,
@@ -34,7 +34,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// One row further, a good or a bad one.
+    /// Returns the position one row further, behind a good or a bad row.
     fn behind(self, record: Option<&Record>) -> Self {
         let hash = record.map_or(self.hash, |Record { key, value, .. }| {
             let with_key = xxh3_64_with_seed(key, self.hash);
@@ -59,13 +59,13 @@ fn key_of(target: &Keyspace, file: &Path) -> Vec<u8> {
 pub struct Checkpoint {
     keyspace: Keyspace,
     key: Vec<u8>,
-    /// What an earlier run had written.
+    /// Position that an earlier run had written.
     stored: Position,
     present: Position,
 }
 
 impl Checkpoint {
-    /// The position of the import of `file` into `target`, the beginning if there was none.
+    /// Reads the position of the import of `file` into `target`; the beginning if there is none.
     pub fn open(db: &Db, file: &Path, target: &Keyspace) -> Result<Self, Failure> {
         let key = key_of(target, file);
         let keyspace = match db.keyspace(KEYSPACE) {
@@ -87,7 +87,7 @@ impl Checkpoint {
         })
     }
 
-    /// Whether a row was dealt with by an earlier run. One that was is taken note of.
+    /// Returns true if an earlier run dealt with the row, and moves behind the row then.
     ///
     /// # Errors
     /// [`Failure::Usage`] if the rows are not those of the earlier run.
@@ -108,17 +108,17 @@ impl Checkpoint {
         Ok(true)
     }
 
-    /// The position behind a row that is about to be written or skipped.
+    /// Returns the position behind a row that is about to be written or skipped.
     pub fn behind(&self, record: &Result<Record, RecordError>) -> Position {
         self.present.behind(record.as_ref().ok())
     }
 
-    /// All rows up to `position` are in the batches that follow.
+    /// Moves to `position`: all rows up to there are in the batches that follow.
     pub fn advance(&mut self, position: Position) {
         self.present = position;
     }
 
-    /// The input has ended.
+    /// Checks the rows once the input has ended.
     ///
     /// # Errors
     /// [`Failure::Usage`] if it has fewer rows than the earlier run had written.
@@ -129,7 +129,7 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// The position behind all rows up to now.
+    /// Adds the position behind all rows up to now to a batch.
     pub fn put_into(&self, batch: &mut WriteBatch) -> Result<(), Failure> {
         let kept = serde_json::to_vec(&self.present)
             .map_err(|error| Failure::io("the position of the import", error.into()))?;
@@ -153,7 +153,7 @@ pub struct Obsolete {
 }
 
 impl Obsolete {
-    /// The position of the import of `file` into `target`, if there is one.
+    /// Finds the position of the import of `file` into `target`, if there is one.
     pub fn find(db: &Db, file: &Path, target: &Keyspace) -> Result<Option<Self>, Failure> {
         let keyspace = match db.keyspace(KEYSPACE) {
             Err(Error::NoKeyspace { .. }) => return Ok(None),

@@ -36,8 +36,10 @@ pub struct Delimited<R> {
 }
 
 impl<R: Read> Delimited<R> {
+    /// Opens a file of rows.
+    ///
     /// # Errors
-    /// [`RecordError::Unsuitable`] if the file lacks a column that was asked for.
+    /// [`RecordError::Unsuitable`] if the file lacks a selected column.
     pub fn open(input: R, dialect: Dialect, selection: &Selection) -> Result<Self, RecordError> {
         let mut parser = ReaderBuilder::new();
         parser
@@ -80,7 +82,7 @@ impl<R: Read> Delimited<R> {
         Ok(rows)
     }
 
-    /// Two columns of one name would be one field of the JSON object.
+    /// Refuses two columns of one name: they would be one field of the JSON object.
     fn check_columns(&self) -> Result<(), RecordError> {
         let mut seen = HashSet::new();
         match self.columns.iter().find(|name| !seen.insert(name.as_str())) {
@@ -109,7 +111,7 @@ impl<R: Read> Delimited<R> {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// The next row of the file. After an error there are no more, except after a bad row.
+    /// Reads the next row of the file. After an error there are no more, except after a bad row.
     fn read(&mut self) -> Result<Option<ByteRecord>, RecordError> {
         if self.ended {
             return Ok(None);

@@ -12,7 +12,7 @@ use crate::text::from_hex_field;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Fields keep the text they have in the file: a number of many digits stays what it is.
+/// Fields keep the text they have in the file: a number of many digits stays exact.
 #[derive(Deserialize)]
 struct Fields<'a>(#[serde(borrow)] HashMap<Cow<'a, str>, &'a RawValue>);
 
@@ -33,7 +33,7 @@ impl<R: BufRead> JsonLines<R> {
         }
     }
 
-    /// The next line with its newline; nothing at the end.
+    /// Reads the next line with its newline; nothing at the end.
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<usize> {
         let length = (&mut self.reader)
             .take(ROW_BYTES + 1)
@@ -82,8 +82,8 @@ impl<R: BufRead> JsonLines<R> {
     }
 }
 
-/// Returns the bytes of a column. A row of an export has bytes that are not UTF-8 in hexadecimal, under
-/// another name, whatever the rows before it have.
+/// Returns the bytes of a column. A row of an export has bytes that are not UTF-8 in hexadecimal,
+/// under another name, even if no row before it has that name.
 fn bytes_of<'a>(
     value: Option<&str>,
     column: &str,
@@ -108,7 +108,7 @@ fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     from_hex_field(text.as_bytes())
 }
 
-/// A string's content; anything else as it is written.
+/// Returns a string's content; anything else as it is written.
 fn plain(value: &str) -> Result<Vec<u8>, String> {
     if !value.starts_with('"') {
         return Ok(value.as_bytes().to_vec());

@@ -21,10 +21,10 @@ use key_count::KeyCount;
 use crate::failure::Failure;
 use crate::text::{brief, from_hex};
 
-/// A batch is written when it has this many bytes, whatever its number of rows.
+/// A batch is written when it has this many bytes, even if it has few rows.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// A row may have this many bytes. What is longer is more likely a quote left open.
+/// A row may have this many bytes. A longer one is more likely a quote left open.
 const ROW_BYTES: u64 = 256 << 20;
 
 fn row_too_long() -> io::Error {
@@ -34,7 +34,7 @@ fn row_too_long() -> io::Error {
     ))
 }
 
-/// What becomes key and value of a row.
+/// The columns that become key and value of a row.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// The column that is the key.
@@ -51,7 +51,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record that is meant where the file is in hexadecimal.
+    /// Decodes a record of a file in hexadecimal.
     pub fn decoded(self) -> Result<Self, RecordError> {
         let decode = |field: &[u8]| {
             from_hex(field).ok_or_else(|| {
@@ -71,7 +71,7 @@ impl Record {
 pub enum RecordError {
     /// The row cannot be used; the next one may be.
     Bad { line: u64, what: String },
-    /// The file does not have what was asked for.
+    /// The file lacks a selected column, or has two of one name.
     Unsuitable(String),
     /// The file cannot be read on.
     Read(io::Error),
@@ -116,11 +116,11 @@ pub struct Plan {
     pub obsolete: Option<Obsolete>,
 }
 
-/// Is told what happens while it happens.
+/// Observer of an import, called while it runs.
 pub trait Observer {
-    /// A batch has been acknowledged; `rows` are in the store in all, `last` was its last one.
+    /// Notes an acknowledged batch; `rows` are in the store in all, `last` is its last key.
     fn acknowledged(&mut self, rows: u64, last: &[u8]) -> Result<(), Failure>;
-    /// A row was skipped.
+    /// Notes a skipped row.
     fn skipped(&mut self, line: u64, what: &str);
 }
 
@@ -139,7 +139,7 @@ pub struct Imported {
 /// How an import ended early.
 #[derive(Debug)]
 pub enum ImportError {
-    /// After so many rows.
+    /// A row ended it, after `rows` rows.
     Record {
         error: RecordError,
         rows: u64,

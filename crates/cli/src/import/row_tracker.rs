@@ -1,8 +1,8 @@
 //! A reader that knows on which line a row begins, and gives up within a row that never ends.
 //!
-//! The CSV parser reads ahead, tells the offset at which it began a row, and counts lines, but not
-//! those it skips before a row (empty ones, and the second half of CR LF). So the bytes from the
-//! present row on are kept here.
+//! The CSV parser reads ahead, tells the offset at which it began a row, and counts lines. It does
+//! not count those it skips before a row (empty ones, and the second half of CR LF). So the bytes
+//! from the present row on are kept here.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use crate::import::{ROW_BYTES, row_too_long};
 
 pub struct RowTracker<R> {
     inner: R,
-    /// What was passed on, from the present row's beginning.
+    /// Bytes passed on, from the present row's beginning.
     seen: VecDeque<u8>,
     /// Where in the file `seen` begins.
     offset: u64,

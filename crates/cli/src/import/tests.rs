@@ -16,7 +16,7 @@ fn selection(key: &str, value: Option<&str>) -> Selection {
     }
 }
 
-/// Rows as "line: key = value", errors as their text.
+/// Returns rows as "line: key = value", errors as their text.
 fn shown(records: impl Iterator<Item = Result<Record, RecordError>>) -> Vec<String> {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     records
@@ -251,7 +251,7 @@ fn bad_json_lines_say_why_and_the_next_is_read() {
     assert_eq!(rows[6], "8: true = true");
 }
 
-/// Writes down what an import tells.
+/// Keeps the reports of an import.
 #[derive(Default)]
 struct Diary(Vec<String>);
 

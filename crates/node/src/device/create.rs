@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 const STEP_BYTES: usize = 1 << 20;
 
 /// Makes a file of `bytes` zeros, durably. They are really written: then no later write has to change
-/// the file system's own records. `progress` is told how many bytes are written.
+/// the file system's own records. `progress` gets the number of bytes written.
 ///
 /// # Errors
 /// [`Error::Occupied`] if there is a file and `force` is not given, or a node has the file locked. A

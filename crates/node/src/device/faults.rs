@@ -17,9 +17,9 @@ pub struct Fault {
     pub kind: Option<Kind>,
     /// Only requests with a part in this range of the device, in bytes. A flush has no part.
     pub range: Option<Range<u64>>,
-    /// So many matching requests succeed before.
+    /// Number of matching requests that succeed before.
     pub skip: u64,
-    /// So many fail; none stands for all.
+    /// Number of requests that fail; none stands for all.
     pub times: Option<u64>,
     /// The error's number, as in `libc::EIO`.
     pub errno: i32,

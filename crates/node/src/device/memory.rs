@@ -1,8 +1,9 @@
 //! A simulated disk, for tests and for all the ways in which a machine dies.
 //!
-//! A disk keeps the bytes that it shows, the durable bytes, and the writes between the two. Its requests complete
-//! in a random order and after some polls, which a seed decides. No wait blocks: a poll that waits
-//! completes something. The readiness of a device is that it has a request in flight.
+//! A disk keeps the bytes that it shows, the durable bytes, and the writes between the two. Its
+//! requests complete in a random order and after some polls, which a seed decides. No wait blocks:
+//! a poll that waits completes something. The readiness of a device is that it has a request in
+//! flight.
 
 mod cut;
 mod state;
@@ -104,8 +105,8 @@ impl Disk {
     /// Returns the bytes after a power cut at this moment, one of the legal outcomes. The disk itself
     /// goes on.
     ///
-    /// Writes that a completed flush covers are there. Every other sector is as it was or as one of the later
-    /// writes left it, whether that had completed or not.
+    /// Writes that a completed flush covers are there. Every other sector is as it was or as one of
+    /// the later writes left it, whether that had completed or not.
     pub fn power_cut(&self, seed: u64) -> Vec<u8> {
         cut::power_cut(&self.0.lock(), seed)
     }

@@ -168,7 +168,7 @@ pub struct Completion {
     pub tag: u64,
     /// The request's buffer; empty for a flush.
     pub buffer: Buffer,
-    /// Success means that every part was moved in full: a device repeats what was partial.
+    /// Success means that every part was moved in full: a device repeats a partial transfer.
     pub result: io::Result<()>,
 }
 

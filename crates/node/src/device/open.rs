@@ -93,7 +93,8 @@ impl Medium {
         Ok(())
     }
 
-    /// Returns the size in bytes as the system tells it, with what is behind the last whole block.
+    /// Returns the size in bytes as the system gives it, with the bytes behind the last whole
+    /// block.
     pub(super) fn end(&self) -> Result<u64> {
         end_of(&self.file)
             .map_err(|source| Error::io(format!("measure {}", Escaped::path(&self.path)), source))
@@ -132,7 +133,7 @@ impl Medium {
     /// Makes all completed writes durable.
     ///
     /// # Errors
-    /// The system's. What was written before may be lost then, whatever a later flush says.
+    /// The system's. Earlier writes may be lost then, even if a later flush succeeds.
     pub fn flush(&self) -> Result<()> {
         transfer::flush(&self.file)
             .map_err(|source| Error::io(format!("flush {}", Escaped::path(&self.path)), source))
@@ -184,9 +185,9 @@ fn claim(path: &Path, flags: OFlags) -> rustix::io::Result<(File, bool)> {
     }
 }
 
-/// How long a claim is tried. A process that starts another one holds its files twice until that one
-/// runs its own program, and the kernel closes those of a dead one when their requests have ended. So
-/// a claim may outlive its owner by moments.
+/// Time for which a claim is tried. A process that starts another one holds its files twice until
+/// that one runs its own program. The kernel closes the files of a dead process when their requests
+/// have ended. So a claim may outlive its owner by moments.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 

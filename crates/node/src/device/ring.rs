@@ -86,7 +86,7 @@ impl RingDevice {
         })
     }
 
-    /// Makes the kernel move so many bytes at once at most, as if it had stopped short.
+    /// Makes the kernel move at most `most_bytes` at once, as if it had stopped short.
     #[cfg(test)]
     pub(super) fn stopping_short(mut self, most_bytes: usize) -> Self {
         self.most_bytes = most_bytes;

@@ -80,7 +80,7 @@ pub fn signature(medium: &Medium) -> Result<Option<String>> {
     Ok(name.map(str::to_owned))
 }
 
-/// Reads so many bytes, or less at the end.
+/// Reads `bytes` bytes, or less at the end.
 fn read(medium: &Medium, offset: u64, bytes: u64) -> Result<Vec<u8>> {
     let mut buffer = Buffer::zeroed(bytes as usize / BLOCK_BYTES);
     let read = transfer::read_up_to(&medium.file, &mut buffer, offset).map_err(|source| {

@@ -120,7 +120,7 @@ fn values(buffer: &Buffer) -> Vec<u8> {
         .collect()
 }
 
-/// Waits for so many completions, by tag.
+/// Waits for `count` completions, by tag.
 fn finish(device: &mut dyn Device, count: usize) -> BTreeMap<u64, Completion> {
     let mut completions = Vec::new();
     while completions.len() < count {
@@ -411,7 +411,7 @@ fn a_drop_with_requests_in_flight_leaves_whole_requests() {
             }
             drop(device);
             waker.wake();
-            // Whoever comes next is disturbed by nothing.
+            // No write of the dropped device disturbs the next reader.
             let after = std::fs::read(file.path()).unwrap();
             thread::sleep(Duration::from_millis(1));
             assert_eq!(std::fs::read(file.path()).unwrap(), after);

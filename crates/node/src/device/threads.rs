@@ -40,7 +40,7 @@ struct State {
 }
 
 impl ThreadDevice {
-    /// Makes a device with so many threads, at least one.
+    /// Makes a device with `threads` threads, at least one.
     ///
     /// # Errors
     /// A thread or a descriptor cannot be made.

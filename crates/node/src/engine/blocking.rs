@@ -44,7 +44,7 @@ impl Blocking<'_> {
             .map_err(|error| Error::io("flush the device", error))
     }
 
-    /// Reads parts of a buffer. It comes back whatever happens.
+    /// Reads parts of a buffer. It comes back in any case.
     pub(super) fn read_parts(
         &mut self,
         buffer: Buffer,

@@ -1,4 +1,4 @@
-//! The budget of buffers: memory in use stays within it whatever is asked for.
+//! The budget of buffers: memory in use stays within it under any load.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ const WIPED_BLOCKS: u64 = 256;
 /// The device cannot be written.
 pub fn create(device: &mut dyn Device, superblock: &Superblock) -> Result<()> {
     let mut device = Blocking(device);
-    // The old superblocks first: a crash from here on leaves a device that nobody takes for a node.
+    // The old superblocks first: a crash from here on leaves a device that is no node.
     let last = superblock.device_blocks - 1;
     let ends = [last, 0];
     for start in ends {

@@ -1,4 +1,4 @@
-//! What a node announces of its namespaces.
+//! The namespaces that a node announces.
 
 use crate::format::namespace::{Domain, Kind};
 

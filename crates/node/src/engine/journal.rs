@@ -28,7 +28,7 @@ pub(super) struct Member {
     pub(super) change: Pending,
     /// Given back once the index has the change.
     pub(super) share: Share,
-    /// The command that is told of the outcome.
+    /// The command that gets the outcome.
     pub(super) waiter: Option<Waiter>,
 }
 

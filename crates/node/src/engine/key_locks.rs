@@ -24,7 +24,7 @@ pub(super) struct KeyLocks {
 #[derive(Default)]
 struct Shard {
     owned: HashMap<Key, Owned>,
-    /// Whether nobody waits for a key any more, because an owner is gone.
+    /// Whether nothing waits for a key any more, because an owner is gone.
     is_abandoned: bool,
 }
 

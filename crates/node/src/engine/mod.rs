@@ -98,8 +98,8 @@ pub enum Command {
         first: u64,
         /// How many; 1 to 65,536.
         blocks: u32,
-        /// Whether a power cut leaves the blocks once the write has completed, whatever the namespace's
-        /// domain.
+        /// Whether a power cut leaves the blocks once the write has completed, in any domain of the
+        /// namespace.
         is_durable: bool,
     },
     /// Makes all acknowledged changes durable.

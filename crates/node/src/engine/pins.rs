@@ -1,8 +1,8 @@
-//! Space that readers are at is not given to anybody else.
+//! Space that readers use is not given away.
 //!
-//! A reader pins the place of a value while it holds the lock of the key's partition. Whoever
-//! replaces the value does so under that lock, too, and frees the place after it. So a place that is
-//! freed is either pinned already, or no reader will come.
+//! A reader pins the place of a value while it holds the lock of the key's partition. A writer
+//! replaces the value under that lock, too, and frees the place after it. So a place that is freed
+//! is either pinned already, or no reader will come.
 
 use std::collections::HashMap;
 

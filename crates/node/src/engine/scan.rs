@@ -94,8 +94,8 @@ impl Listed {
         }
     }
 
-    /// Returns true if a slot has room for them: for everything that the namespace may have, and for so
-    /// many bytes, whatever they are.
+    /// Returns true if a slot has room for them: for everything that the namespace may have, or for
+    /// any entries of that many bytes.
     fn fits(&self, description: &Description, slot: Extent) -> bool {
         let is_within_bounds = self.keys <= description.max_keys
             && self.extra_extents <= description.max_extra_extents();

@@ -14,7 +14,7 @@ use crate::block::{BLOCK_BYTES, Buffer, Extent};
 use crate::format::cell::{CELL_HEAD_BYTES, SegmentBuilder, cell_bytes};
 use crate::format::location::{CellLocation, SEGMENT_BLOCKS, SEGMENT_BYTES};
 
-/// How finely segments are told apart by their live bytes.
+/// Width of a class of segments by their live bytes.
 const CLASS_BYTES: u32 = 1024;
 /// Dead bytes that no cleaning gains: the end of a segment, where the next cell did not fit.
 pub(super) const LOST_BYTES: u32 = 4096;
@@ -36,7 +36,7 @@ struct State {
     by_live: BTreeSet<(u32, u64)>,
     /// Bytes that cleaning all of these would gain.
     reclaimable: u64,
-    /// Segments with cells that cannot be read: nobody cleans them.
+    /// Segments with cells that cannot be read: they are never cleaned.
     aside: BTreeSet<u64>,
     /// Failed writes of sealed segments.
     failures: BTreeMap<u64, u32>,

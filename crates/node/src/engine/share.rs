@@ -16,22 +16,23 @@ pub(super) struct Share {
 }
 
 impl Namespace {
-    /// Returns the most extents of a value of a key that nobody else changes: the namespace has no more
-    /// than it may, and those of the value before count for it.
+    /// Returns the most extents of a value of a key that nothing else changes: the namespace has no
+    /// more than it may, and those of the value before count for it.
     pub(super) fn permitted_extents(&self, hash: u64, key: &Key) -> u64 {
         let reserved = self.reserved_extents.load(Ordering::Acquire);
         self.extents_before(hash, key) + self.extents_left(reserved).unwrap_or(0)
     }
 
-    /// Keeps extents of the index for a value of a key that nobody else changes. Returns their number, which
-    /// is less by those of the value before; none if the namespace would have more than it may.
+    /// Keeps extents of the index for a value of a key that nothing else changes. Returns their
+    /// number, which is less by those of the value before; none if the namespace would have more
+    /// than it may.
     pub(super) fn reserve_extents(&self, hash: u64, key: &Key, found: &Found) -> Option<u64> {
         let before = self.extents_before(hash, key);
         let more = found.extra_extents().saturating_sub(before);
         if more == 0 {
             return Some(0);
         }
-        // Kept first, then judged: nobody else takes the same ones.
+        // Kept first, then judged: no other caller takes the same ones.
         let reserved = self.reserved_extents.fetch_add(more, Ordering::AcqRel) + more;
         if self.extents_left(reserved).is_some() {
             return Some(more);
@@ -45,7 +46,7 @@ impl Namespace {
         before.map_or(0, |before| before.extra_extents())
     }
 
-    /// Returns the extents that may come beside so many that are kept; none if these are too many. Their
+    /// Returns the extents that may come beside `reserved`; none if these are too many. Their
     /// number was read before: a share that was given back then is in the index now.
     fn extents_left(&self, reserved: u64) -> Option<u64> {
         let most = self.description.max_extra_extents();
@@ -62,7 +63,7 @@ impl Namespace {
         false
     }
 
-    /// Gives a share back: the index has what it was kept for, or will not have it.
+    /// Gives a share back: the index has the value that it was kept for, or will not have it.
     pub(super) fn unreserve(&self, share: &Share) {
         let (keys, extents) = (share.key.into(), share.extents);
         self.reserved_keys.fetch_sub(keys, Ordering::AcqRel);

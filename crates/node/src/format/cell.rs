@@ -236,7 +236,7 @@ pub struct SegmentImage {
 }
 
 impl SegmentImage {
-    /// Takes the bytes of the segment that begins at `start`, whatever they are.
+    /// Takes any bytes of the segment that begins at `start`.
     ///
     /// # Panics
     /// If `buffer` does not have the length of a segment.
@@ -321,9 +321,9 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Returns the cells of a segment, whatever its header says. In place of damaged cells there is one
-/// error; the cells behind them follow. A recovery puts back live cells only, so zeros may lie between
-/// cells: they are skipped.
+/// Returns the cells of a segment, even with a damaged header. In place of damaged cells there is
+/// one error; the cells behind them follow. A recovery puts back live cells only, so zeros may lie
+/// between cells: they are skipped.
 pub fn cells(segment: &[u8], secret: u64, start: u64) -> Cells<'_> {
     Cells {
         bytes: segment.get(..SEGMENT_BYTES).unwrap_or(segment),

@@ -37,12 +37,12 @@ const _: () = assert!(HEADER_BYTES == 64);
 const _: () = assert!(offset_of!(HeaderBytes, generation) == 16);
 const _: () = assert!(offset_of!(HeaderBytes, journal_previous) == 40);
 
-/// The bytes of entries that each block of a slot takes at least: it may leave unused what the longest
-/// entry does not fit into.
+/// The bytes of entries that each block of a slot takes at least: it may leave a rest that is too
+/// short for the longest entry.
 const LEAST_USED_BYTES: u64 =
     (content::ENTRIES_BYTES + size_of::<U64>() - entry::MAX_ENTRY_BYTES) as u64;
 
-/// Returns the bytes of entries that a slot has room for, whatever they are.
+/// Returns the bytes of entries, of any lengths, that a slot has room for.
 pub(crate) const fn slot_bytes(blocks: u64) -> u64 {
     blocks.saturating_sub(1).saturating_mul(LEAST_USED_BYTES)
 }
@@ -102,7 +102,7 @@ impl CheckpointHeader {
     /// stores may have more entries than the namespace may have keys.
     ///
     /// # Errors
-    /// The header is whole, and what it says is impossible.
+    /// The header is whole, and its values are impossible.
     pub fn decode(block: &[u8], secret: u64, slot: Extent) -> Result<Option<CheckpointHeader>> {
         let block = block.get(..BLOCK_BYTES).unwrap_or_default();
         let is_whole = sum::checked(block, |rest| header_sum(secret, slot, rest)).is_some();
@@ -131,7 +131,7 @@ impl CheckpointHeader {
         }
     }
 
-    /// Returns what is impossible in the header.
+    /// Returns the value of the header that is impossible, in words.
     fn fault(&self, slot: Extent) -> Option<&'static str> {
         let numbers = [self.generation, self.sequence, self.journal_number];
         if self.generation == 0 || numbers.iter().any(|&number| number > MAX_SEQUENCE) {

@@ -60,7 +60,7 @@ pub struct Bounds {
     pub max_value_bytes: u32,
 }
 
-/// What is wrong with a location, in words.
+/// The fault of a location, in words.
 pub(super) type Fault = &'static str;
 
 impl Bounds {

@@ -2,7 +2,7 @@
 //! panic is the finding.
 //!
 //! Few random bytes have a good checksum. So each input is read as it is, and again under a checksum
-//! that was made right; what is believed then is written again, and must be the same bytes.
+//! that was made right. A structure that is read then is written again, and must be the same bytes.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -176,7 +176,7 @@ fn seal_cells(segment: &mut [u8]) {
     }
 }
 
-/// Reads `bytes` as the last blocks of a value: what is there ends with the trailer.
+/// Reads `bytes` as the last blocks of a value: they end with the trailer.
 pub fn node_trailer(bytes: &[u8]) {
     let _ = Trailer::decode(bytes, SECRET, LAST_BLOCK, &BOUNDS);
     let Some(candidate) = tail_of(bytes, LAST_BLOCK, &BOUNDS) else {

@@ -131,8 +131,8 @@ pub struct JournalBlock<'a> {
     offset: u64,
 }
 
-/// Reads the block `number`, which lies at byte `offset` of the device; none if what is there is not
-/// that block. Whether it continues the chain is the caller's to see, by `previous`.
+/// Reads the block `number`, which lies at byte `offset` of the device; none if that block is not
+/// there. The caller checks by `previous` whether it continues the chain.
 ///
 /// # Errors
 /// The block is whole, and its header contradicts itself.

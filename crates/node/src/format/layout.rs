@@ -30,13 +30,13 @@ const DATA_ALIGNMENT: u64 = SEGMENT_BLOCKS;
 pub struct NamespaceRequest {
     /// Its name, of 1 to 32 bytes.
     pub name: String,
-    /// What it holds.
+    /// Its contents.
     pub kind: Kind,
-    /// What its stores survive.
+    /// The failures that its stores survive.
     pub domain: Domain,
-    /// What happens when it is full.
+    /// The fate of a store when it is full.
     pub when_full: WhenFull,
-    /// Bytes of the device, journal and checkpoints included; none is what the others leave.
+    /// Bytes of the device, journal and checkpoints included; none takes the rest.
     pub bytes: Option<u64>,
     /// The most keys; none is as many as the data has blocks.
     pub max_keys: Option<u64>,
@@ -45,7 +45,7 @@ pub struct NamespaceRequest {
 }
 
 impl NamespaceRequest {
-    /// Asks for keys in what the others leave of the device, power-safe, refusing stores when full.
+    /// Asks for keys in the rest of the device, power-safe, refusing stores when full.
     pub fn new(name: impl Into<String>) -> Self {
         NamespaceRequest {
             name: name.into(),
@@ -66,7 +66,7 @@ impl NamespaceRequest {
         }
     }
 
-    /// Returns where data of so many blocks ends in a namespace that begins at `start`.
+    /// Returns the end of `data` blocks of data in a namespace that begins at `start`.
     fn data_end(&self, start: u64, data: u64) -> u64 {
         let slot = slot_blocks(self.max_keys.unwrap_or(data));
         let before = start + journal_blocks(data) + 2 * slot;
@@ -104,7 +104,7 @@ impl NamespaceRequest {
 /// Divides a device of `device_blocks` among namespaces, in the order of the requests.
 ///
 /// # Errors
-/// A request is illegal, or the device is too small for them; the error says what is needed.
+/// A request is illegal, or the device is too small for them; the error gives the size needed.
 pub fn layout(
     device_blocks: u64,
     requests: &[NamespaceRequest],
@@ -214,7 +214,7 @@ fn divide(
     description
 }
 
-/// Returns the blocks of the journal beside so many of data.
+/// Returns the blocks of the journal beside `data` blocks of data.
 fn journal_blocks(data: u64) -> u64 {
     let [least, most] = JOURNAL_BLOCKS;
     (data / DATA_TO_JOURNAL).clamp(least, most)

@@ -21,7 +21,7 @@ pub const MIN_JOURNAL_BLOCKS: u64 = 2;
 /// The smallest data: one segment.
 pub const MIN_DATA_BLOCKS: u64 = SEGMENT_BLOCKS;
 
-/// What a namespace holds.
+/// The contents of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -41,7 +41,7 @@ pub enum Domain {
     CrashSafe = 2,
 }
 
-/// What happens to a store when its namespace is full.
+/// The fate of a store when its namespace is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum WhenFull {
@@ -51,16 +51,16 @@ pub enum WhenFull {
     Evict = 2,
 }
 
-/// A namespace: what it is, and where its parts lie.
+/// A namespace: its properties, and the places of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Number of the namespace, 1 to 2^32 - 2.
     pub nsid: u32,
-    /// What it holds.
+    /// Its contents.
     pub kind: Kind,
-    /// What its stores survive.
+    /// The failures that its stores survive.
     pub domain: Domain,
-    /// What happens when it is full.
+    /// The fate of a store when it is full.
     pub when_full: WhenFull,
     /// Globally unique identifier, for hosts.
     pub nguid: [u8; 16],

@@ -45,7 +45,7 @@ const _: () = assert!(offset_of!(SuperblockBytes, version) == 16);
 const _: () = assert!(offset_of!(SuperblockBytes, device_blocks) == 24);
 const _: () = assert!(DESCRIPTIONS_OFFSET == 64);
 
-/// What the first and the last block of a device say.
+/// The content of the first and the last block of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// UUID of the device.
@@ -146,7 +146,7 @@ impl Superblock {
         }
     }
 
-    /// Returns what is illegal.
+    /// Returns the fault, if there is one.
     fn fault(&self) -> Option<Fault> {
         let namespaces = &self.namespaces;
         if self.device_blocks > MAX_DEVICE_BLOCKS || namespaces.len() > MAX_NAMESPACES {

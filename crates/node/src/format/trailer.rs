@@ -45,7 +45,7 @@ const _: () = assert!(offset_of!(TailBytes, value_checksum) == 48);
 // The scan finds all extents in the block that the tail is in.
 const _: () = assert!(MAX_EXTENTS * PACKED_BYTES + TAIL_BYTES <= BLOCK_BYTES);
 
-/// What stands behind a value.
+/// The trailer behind a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trailer {
     /// The key.
@@ -67,7 +67,7 @@ pub struct Trailer {
 pub struct Candidate {
     /// Bytes of the value.
     pub value_bytes: u32,
-    /// Bytes of the trailer: it begins so many bytes before the end of the last block.
+    /// Bytes of the trailer, from its beginning to the end of the last block.
     pub trailer_bytes: usize,
     /// Where the value lies; the trailer's blocks are the last of these.
     pub extents: Extents,
@@ -146,7 +146,7 @@ impl Trailer {
     }
 }
 
-/// Returns what the block `last_block` says of a value that ends with it; none if none does.
+/// Returns the value that the block `last_block` says ends with it; none if none does.
 /// [`Trailer::decode`] checks it once the trailer's blocks are at hand.
 pub fn tail_of(block: &[u8], last_block: u64, bounds: &Bounds) -> Option<Candidate> {
     plausible(block, last_block, bounds).ok()

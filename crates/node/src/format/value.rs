@@ -45,13 +45,13 @@ pub fn piece_checksums(secret: u64, value: &[u8]) -> Vec<u64> {
     sums.collect()
 }
 
-/// Returns the bytes of the trailer of a value in so many extents.
+/// Returns the bytes of the trailer of a value in `extents` extents.
 pub const fn trailer_bytes(value_bytes: u32, extents: usize) -> usize {
     let extents = if extents > 1 { extents } else { 0 };
     pieces(value_bytes) * size_of::<u64>() + extents * PACKED_BYTES + TAIL_BYTES
 }
 
-/// Returns the blocks that a value needs in so many extents, its trailer included.
+/// Returns the blocks that a value needs in `extents` extents, its trailer included.
 pub const fn blocks_needed(value_bytes: u32, extents: usize) -> u64 {
     blocks_of(value_bytes as u64 + trailer_bytes(value_bytes, extents) as u64)
 }

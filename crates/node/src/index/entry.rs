@@ -1,11 +1,11 @@
-//! What the index knows of a key, and its packed form of 32 bytes.
+//! An entry of the index, and its packed form of 32 bytes.
 
 use crate::block::{BLOCK_BYTES, Extent};
 use crate::format::location::{CELL_ALIGNMENT_BYTES, CellLocation, Place};
 use crate::index::side;
 use crate::key::{Key, MAX_KEY_BYTES};
 
-/// What the index knows of a key's value.
+/// Length, check and place of a key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Length of the value, in bytes.
@@ -79,7 +79,7 @@ const EXTENT: u64 = 1;
 const CELL: u64 = 2;
 const SIDE: u64 = 3;
 
-/// One slot of an arena: a key and what is known of it, or a member of the list of free slots.
+/// One slot of an arena: a key and its `Found`, or a member of the list of free slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     key: [u8; MAX_KEY_BYTES],

@@ -1,10 +1,10 @@
 //! The index: where the value of each key is. It is in memory and holds whole keys.
 //!
 //! A hash, seeded by a secret, chooses one of 64 partitions, each behind its own lock: the engine
-//! looks and changes in one critical section. A partition has small hash tables, in the order of the
-//! hashes, of numbers of entries, and the entries, of 32 bytes each, in an arena in which they never
-//! move. A key costs at most 48 bytes from some 100,000 keys on, however many come later, and an
-//! insert moves the numbers of one table at most: fewer than 1,024.
+//! looks and changes in one critical section. A partition has small hash tables of numbers of
+//! entries, in the order of the hashes. The entries, of 32 bytes each, never move in their arena. A
+//! key costs at most 48 bytes from some 100,000 keys on, however many come later. An insert moves
+//! the numbers of one table at most: fewer than 1,024.
 //!
 //! The index has no bounds of its own. The engine keeps those of a namespace before it accepts a store.
 //! A recovery passes them on its way.
@@ -50,8 +50,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Makes an empty index. `secret` seeds the hashes: nobody who does not know it can choose keys
-    /// that collide.
+    /// Makes an empty index. `secret` seeds the hashes: without it, no host can choose keys that
+    /// collide.
     pub fn new(secret: u64) -> Self {
         let totals = Arc::new(Totals::default());
         let partition = || Mutex::new(Partition::new(secret, Arc::clone(&totals)));
@@ -92,7 +92,7 @@ impl Index {
         self.totals.extra_extents()
     }
 
-    /// Returns the memory of the index in bytes: what it allocated, without the allocator's own.
+    /// Returns the memory that the index allocated, in bytes, without the allocator's own.
     pub fn memory_bytes(&self) -> u64 {
         let partitions = self.partitions.iter();
         let inside = partitions.map(|partition| partition.lock().memory_bytes() as u64);

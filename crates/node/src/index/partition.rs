@@ -45,7 +45,7 @@ impl Partition {
         self.tables.find(hash, |slot| self.arena.get(slot).is(key))
     }
 
-    /// Returns what is known of a key.
+    /// Returns the `Found` of a key.
     pub fn get(&self, hash: u64, key: &Key) -> Option<Found> {
         let slot = self.find(hash, key)?;
         Some(self.found(self.arena.get(slot)))
@@ -56,14 +56,14 @@ impl Partition {
         self.find(hash, key).is_some()
     }
 
-    /// Notes a use of a key at `age`, and returns what is known of it.
+    /// Notes a use of a key at `age`, and returns its `Found`.
     pub fn touch(&mut self, hash: u64, key: &Key, age: u8) -> Option<Found> {
         let slot = self.find(hash, key)?;
         self.arena.get_mut(slot).set_age(age);
         Some(self.found(self.arena.get(slot)))
     }
 
-    /// Inserts a key, or replaces what is known of it. Returns what was known before.
+    /// Inserts a key, or replaces its `Found`. Returns the previous one.
     ///
     /// # Errors
     /// The partition takes no other key. Nothing has changed.
@@ -80,15 +80,15 @@ impl Partition {
         self.add(hash, key, found, age).map(|()| None)
     }
 
-    /// Replaces what is known of a key and keeps its age. Returns what was known before; none, and
-    /// changes nothing, if the key is not there.
+    /// Replaces the `Found` of a key and keeps its age. Returns the previous one; none, and changes
+    /// nothing, if the key is not there.
     pub fn replace(&mut self, hash: u64, key: &Key, found: Found) -> Option<Found> {
         let slot = self.find(hash, key)?;
         let age = self.arena.get(slot).age();
         Some(self.change(slot, found, age))
     }
 
-    /// Removes a key. Returns what was known of it.
+    /// Removes a key. Returns its `Found`.
     pub fn remove(&mut self, hash: u64, key: &Key) -> Option<Found> {
         let (tables, arena) = (&mut self.tables, &self.arena);
         let slot = tables.remove(hash, |slot| arena.get(slot).is(key))?;
@@ -162,7 +162,7 @@ impl Partition {
         }
     }
 
-    /// Takes what an entry says, and its place in the side table.
+    /// Takes the `Found` of an entry, and its place out of the side table.
     fn taken(&mut self, entry: &Entry) -> Found {
         let place = match entry.packed() {
             Packed::Side(number) => {

@@ -1,4 +1,4 @@
-//! Places that do not fit into an entry: several extents, and whatever is out of the usual range.
+//! Places that do not fit into an entry: several extents, and one out of the usual range.
 
 use crate::block::{Extent, Extents};
 use crate::format::location::Place;

@@ -35,8 +35,8 @@ fn inner(hash: u64) -> u64 {
     hash.rotate_right(7)
 }
 
-/// Returns the capacity for a table of `len` keys: with room, or a table that is full but for what
-/// removals leave behind would be made anew again and again.
+/// Returns the capacity for a table of `len` keys: with room, or a table that is full but for the
+/// marks of removals would be rebuilt again and again.
 fn roomy(len: usize) -> usize {
     len + 1 + len / 16
 }

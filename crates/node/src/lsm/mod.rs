@@ -60,8 +60,8 @@ pub struct LsmOptions {
     pub write_threads: usize,
     /// Threads that read. Default: 4.
     pub read_threads: usize,
-    /// The budget of buffers for values in [`LsmEngine::open`], in bytes. Beside it, a retrieve under way holds a value of up
-    /// to 64 KiB, and each thread a piece. Default: 64 MiB.
+    /// The budget of buffers for values in [`LsmEngine::open`], in bytes. Beside it, a retrieve
+    /// under way holds a value of up to 64 KiB, and each thread a piece. Default: 64 MiB.
     pub buffer_bytes: usize,
 }
 

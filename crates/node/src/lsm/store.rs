@@ -40,8 +40,8 @@ const MIN_BATCH_BYTES: u64 = 4 << 20;
 const NO_NAMESPACE: u32 = 0;
 
 impl LsmStore {
-    /// Opens the store, or makes it, and its namespaces. `buffer_bytes` of the options is each loop's
-    /// own affair.
+    /// Opens the store, or makes it, and its namespaces. `buffer_bytes` of the options is left to
+    /// each loop.
     ///
     /// # Errors
     /// The store cannot be opened ([`Error::Store`] says why), two namespaces have one number, a

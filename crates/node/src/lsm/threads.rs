@@ -36,7 +36,7 @@ pub(super) struct KeyChange {
 pub(super) enum ChangeKind {
     /// A value: the start of the buffer, and its size in bytes.
     Whole(Condition, Buffer, u32),
-    /// A value of so many bytes, whose pieces were written under the version.
+    /// A value of that many bytes, whose pieces were written under the version.
     InPieces(Condition, u32, u64),
     Delete,
 }
@@ -210,7 +210,7 @@ impl Drop for Threads {
         self.writers.clear();
         self.readers = None;
         for handle in self.handles.drain(..) {
-            // A panic of the thread was told of when it happened.
+            // A panic of the thread was reported when it happened.
             let _ = handle.join();
         }
     }
@@ -255,8 +255,8 @@ fn carry_out(job: Write, inbox: &Inbox) {
     }
 }
 
-/// Judges changes in their order and writes all that pass in one batch. Nobody hears of any before
-/// the batch is as durable as its namespaces ask.
+/// Judges changes in their order and writes all that pass in one batch. No caller hears of any
+/// before the batch is as durable as its namespaces ask.
 fn commit(db: &Db, group: Vec<(Arc<Inbox>, KeyChange)>) {
     if group.is_empty() {
         return;

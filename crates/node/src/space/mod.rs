@@ -212,10 +212,9 @@ impl Space {
         longest.max().unwrap_or(0)
     }
 
-    /// Returns the zone of `zone_blocks`, counted from the data's beginning, that has the most free
-    /// blocks without being all free, and their number; none if there is none with a free block.
-    /// Zones for which `skip` is true do not count. Zones have a power of two of blocks, at most
-    /// 4,096.
+    /// Returns the zone with the most free blocks that is not all free, and their number; none if
+    /// no such zone has a free block. Zones of `zone_blocks` count from the data's beginning. Zones
+    /// for which `skip` is true do not count. Zones have a power of two of blocks, at most 4,096.
     pub fn emptiest_zone(
         &self,
         zone_blocks: u64,

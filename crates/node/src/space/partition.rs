@@ -2,7 +2,7 @@
 
 use super::bitmap::Bitmap;
 
-/// Blocks of a zone. What a search must know of a zone is kept, so most zones cost it 8 bytes.
+/// Blocks of a zone. A summary of each zone is kept, so most zones cost a search 8 bytes.
 pub(super) const ZONE_BLOCKS: usize = 4096;
 
 /// A summary of a zone. Runs that touch its borders may go on in the neighbours.

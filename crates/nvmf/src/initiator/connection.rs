@@ -21,11 +21,11 @@ use crate::wire::status::Status;
 
 /// The least limit of data PDUs that a controller may set.
 const MIN_DATA_LIMIT: u32 = 4096;
-/// The most data in a capsule, whatever the controller takes: longer data go in PDUs of their own.
+/// The most data in a capsule, even if the controller takes more; longer data go in their own PDUs.
 const MAX_CAPSULE_DATA: usize = 1 << 20;
 /// The most data in the capsule of an admin or fabrics command, by the specification.
 pub const FABRICS_CAPSULE_DATA: usize = 8192;
-/// The most data in a PDU, whatever the controller takes.
+/// The most data in a PDU, even if the controller takes more.
 const MAX_DATA: usize = 1 << 24;
 
 /// The data of a command.
@@ -36,7 +36,7 @@ pub enum Transfer {
     None,
     /// Data to the controller.
     Write(Arc<[u8]>),
-    /// Data from the controller, so many bytes at most.
+    /// Data from the controller, with their maximum in bytes.
     Read(u32),
 }
 

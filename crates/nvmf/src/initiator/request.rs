@@ -176,7 +176,7 @@ impl Request {
     /// Makes the command. Its number and data pointer are for the transport to set.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if no command can do what is asked for.
+    /// [`Error::InvalidArgument`] if no command can do the request.
     pub fn command(&self) -> Result<(SubmissionEntry, Transfer)> {
         let of_key = |opcode, nsid, key: &Key, options| {
             let mut entry = SubmissionEntry::new(opcode, nsid);

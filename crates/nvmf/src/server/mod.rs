@@ -140,7 +140,7 @@ impl<B: Backend> Server<B> {
         if self.lookout.owed().is_some() {
             self.look();
         }
-        // Ends first: a host that connects anew must not meet its own late commands.
+        // Ends first: a host that connects again must not meet its own late commands.
         for event in &ready {
             if event.has_hung_up
                 && let Some(peer) = self.peers.get_mut(&event.token.0)
@@ -279,7 +279,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Ends the oldest connection that is no queue of a host yet, so that hosts that only
-    /// connect keep nobody out. Returns false if all are queues.
+    /// connect keep no other host out. Returns false if all are queues.
     fn end_a_stranger(&mut self) -> bool {
         let strangers = self.peers.iter_mut().filter(|(_, peer)| {
             let connection = &peer.connection;
@@ -293,7 +293,7 @@ impl<B: Backend> Server<B> {
         true
     }
 
-    /// Ends the connections that their hosts have closed, whatever they still hold unread.
+    /// Ends the connections that their hosts have closed, even if they still hold unread bytes.
     fn look(&mut self) {
         let owed = self.lookout.owed();
         for (&number, peer) in &mut self.peers {
@@ -308,7 +308,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Sends what connections have to send, and ends those that are over.
+    /// Sends the output of connections, and ends those that are over.
     fn send(&mut self) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();

@@ -95,7 +95,7 @@ impl<B: DerefMut<Target = [u8]>> Peer<B> {
         }
     }
 
-    /// Sends as much as the socket takes, and waits for what comes next.
+    /// Sends as much as the socket takes, and waits for the next event.
     pub(super) fn send(&mut self, poller: &Poller, number: u64, actions: &mut Vec<Action<B>>) {
         while !self.connection.output().is_empty() && !self.is_closed {
             let mut slices: Vec<IoSlice<'_>> = Vec::new();

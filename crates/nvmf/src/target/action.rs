@@ -3,7 +3,7 @@
 use super::backend::Command;
 use crate::auth;
 
-/// What the caller is to do for a connection.
+/// An action of the caller for a connection.
 #[derive(Debug)]
 pub enum Action<B> {
     /// Submit a command to the backend.

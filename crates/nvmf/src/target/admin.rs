@@ -41,7 +41,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             admin::KEEP_ALIVE => Ok((Vec::new(), 0)),
             admin::ASYNC_EVENT_REQUEST => {
                 if self.event_requests.len() < usize::from(EVENT_REQUESTS) {
-                    // It stays pending: no event is ever told of.
+                    // It stays pending: no event is ever reported.
                     self.event_requests.push(command_id);
                     return;
                 }
@@ -173,7 +173,7 @@ fn key_namespaces(nsid: u32, controller: &Controller) -> Result<Vec<u32>, Status
     }
 }
 
-/// Cuts data to what the host takes.
+/// Cuts data to the bytes that the host takes.
 fn cut(mut data: Vec<u8>, entry: &SubmissionEntry) -> Vec<u8> {
     data.truncate(entry.data.bytes.get() as usize);
     data

@@ -8,7 +8,7 @@ use super::connection::Connection;
 use crate::wire::Status;
 
 impl<B: DerefMut<Target = [u8]>> Connection<B> {
-    /// Sets the connection's share of the backend's buffers. One command is submitted whatever its size.
+    /// Sets the connection's share of the backend's buffers. One command is submitted at any size.
     pub fn set_share(&mut self, bytes: usize) {
         self.share_bytes = bytes;
     }

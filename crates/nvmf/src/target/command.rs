@@ -1,4 +1,4 @@
-//! Commands of I/O queues: from an entry to what the backend is to do.
+//! Commands of I/O queues: from an entry to a command of the backend.
 
 use super::backend::{Command, Condition, Key};
 use super::subsystem::{Kind, Namespace};

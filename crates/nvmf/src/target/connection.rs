@@ -80,7 +80,7 @@ pub struct Connection<B> {
     pub(super) last_command: Instant,
     /// Whether new commands are refused, for the server is about to stop.
     pub(super) is_stopping: bool,
-    /// The time as it was told last.
+    /// The last time that the caller gave.
     pub(super) now: Instant,
     pub(super) ended: Option<Ended>,
 }
@@ -186,7 +186,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
         self.admit(actions);
     }
 
-    /// Returns the reason, once the connection has ended. What is left of the output may still be sent.
+    /// Returns the reason, once the connection has ended. The rest of the output may still be sent.
     pub fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }

@@ -1,4 +1,4 @@
-//! A controller: what a host and a subsystem know of each other, shared by the host's queues.
+//! A controller: the state between a host and a subsystem, shared by the host's queues.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -103,7 +103,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             return;
         }
         let mut keep_alive = controller.keep_alive_ms.load(Ordering::Relaxed);
-        // Whoever asks for the log has proved nothing, and may not stay.
+        // A host that asks for the log has proved nothing, and may not stay.
         if controller.subsystem.is_none() && !(1..=DISCOVERY_MS).contains(&keep_alive) {
             keep_alive = DISCOVERY_MS;
         }

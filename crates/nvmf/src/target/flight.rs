@@ -29,7 +29,7 @@ pub(super) struct Flight<B> {
     /// Whether the backend has ended the command. It keeps its slot until its pieces are sent: their
     /// buffers go back under its tag, which must be no other command's by then.
     pub(super) is_done: bool,
-    /// The status that the host gets, whatever the backend answers.
+    /// The status that the host gets, instead of the backend's answer.
     pub(super) failure: Option<Status>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Flights<B> {
     held_bytes: usize,
 }
 
-/// The most bytes of buffers that a command holds at a time, whatever its size.
+/// The most bytes of buffers that a command of any size holds at a time.
 const MAX_HELD_BYTES: u32 = 2 << 20;
 
 /// The unit of buffers of a write, and of a read: a byte of a value comes with a checked part of it.
@@ -192,7 +192,7 @@ impl<B> Flights<B> {
             .collect()
     }
 
-    /// Begins the time anew in which the host sends the pieces.
+    /// Restarts the time in which the host sends the pieces.
     pub(super) fn ask_anew(&mut self, now: Instant) {
         // One that was taken back has its key for no longer than the rest of the piece's time.
         let all = self.slots.iter_mut().flatten();

@@ -89,7 +89,7 @@ impl<B: DerefMut<Target = [u8]>> Connection<B> {
             self.respond(command_id, Status::COMMAND_ID_CONFLICT, 0);
             return Ok(());
         }
-        // Counted first: whoever takes the controller away sees the command, or it sees the end.
+        // Counted first: a removal of the controller sees the command, or the command sees the end.
         self.count_in_flight(1);
         if let Some(ended) = self.unanswerable(entry) {
             self.count_in_flight(-1);

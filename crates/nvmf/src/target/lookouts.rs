@@ -1,5 +1,5 @@
 //! Looks at sockets: before a host's Connect is carried out, each loop has seen which of its
-//! connections that host has lost, whatever they still hold unread.
+//! connections that host has lost, even if they still hold unread bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ impl From<Fatal> for Violation {
 pub(super) enum Item {
     /// A whole header; [`Reader::header`] has it.
     Header(Kind),
-    /// So many bytes of data, at the front of the input.
+    /// Bytes of data, at the front of the input.
     Data(usize),
     /// The PDU has ended. False if its data digest does not match.
     End(bool),

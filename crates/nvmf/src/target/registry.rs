@@ -32,7 +32,7 @@ pub struct Registry {
     max_controllers: usize,
     /// Bytes that capsules of all queues may take.
     reserved_bytes: AtomicUsize,
-    /// The loops, which look at their sockets when a host connects anew.
+    /// The loops, which look at their sockets when a host connects again.
     pub(super) lookouts: Lookouts,
     /// Numbers of all challenges.
     pub(super) challenges: Arc<Sequence>,

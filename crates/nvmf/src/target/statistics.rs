@@ -326,7 +326,7 @@ mod tests {
             of_loop.took(Operation::Store, Duration::from_secs(1 << 30));
         }
         loops[0].answered(Operation::Flush, Status::WRITE_PROTECTED);
-        // Nobody times the commands of the admin queue.
+        // The commands of the admin queue are not timed.
         loops[0].took(Operation::Admin, Duration::ZERO);
         loops[1].ended(&Ended::Violation("x"));
         let mut sum = Counts::default();

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 /// Bytes of every structure.
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// What to identify (CNS).
+/// Things to identify (CNS).
 pub mod cns {
     /// A namespace, as the NVM command set has it.
     pub const NAMESPACE: u8 = 0x00;

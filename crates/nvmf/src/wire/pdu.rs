@@ -104,7 +104,7 @@ pub struct Header {
 pub struct Initialize {
     /// Format version of PDUs: 0.
     pub format: U16,
-    /// Alignment of data, 0's based in units of 4 bytes: what the other side is to keep.
+    /// Alignment of data that the other side is to keep, 0's based in units of 4 bytes.
     pub data_alignment: u8,
     /// [`DIGEST_HEADER`] and [`DIGEST_DATA`].
     pub digests: u8,
@@ -158,7 +158,7 @@ pub enum Fatal {
     SequenceError = 2,
     /// The header's digest does not match.
     HeaderDigestError = 3,
-    /// Data lie outside of what was asked for.
+    /// Data lie outside of the requested range.
     DataOutOfRange = 4,
     /// More data than the limit.
     DataLimitExceeded = 5,

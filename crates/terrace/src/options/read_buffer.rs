@@ -88,6 +88,6 @@ pub enum ForwardPolicy {
 pub enum ReadBufferStructure {
     /// A hash table over rings of bytes, in shards.
     Hash,
-    /// One balanced tree: slower, and it shares prefixes of work with no other. For comparison.
+    /// One balanced tree under a lock: slower. For comparison.
     Ordered,
 }

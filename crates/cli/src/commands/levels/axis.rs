@@ -64,7 +64,7 @@ impl<'a> Axis<'a> {
         part / all
     }
 
-    /// The same of one table's data.
+    /// Returns the same share of one table's data.
     fn share_of(&self, table: &TableReport, key: &[u8], side: Side) -> f64 {
         let (first, last) = (table.smallest.as_slice(), table.largest.as_slice());
         let is_behind = match side {

@@ -12,7 +12,7 @@ type Sectors<'a> = Vec<(usize, &'a [u8])>;
 /// Keeps of the writes that were not durable any sectors, in any order.
 ///
 /// All outcomes can come from the scattered ones alone, but the extreme ones hardly ever would, and
-/// they are what most mistakes need to show.
+/// most mistakes need these to show.
 pub(super) fn power_cut(state: &State, seed: u64) -> Vec<u8> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut image = state.durable.clone();

@@ -244,7 +244,7 @@ impl State {
         self.completed += 1;
     }
 
-    /// Makes so many writes durable, the first that completed.
+    /// Makes the first `covered` writes durable, in the order of their completions.
     fn make_durable(&mut self, covered: u64) {
         while let Some(written) = self.unflushed.pop_front_if(|next| next.number < covered) {
             put(&mut self.durable, written.offset, &written.bytes);

@@ -1,7 +1,8 @@
-//! A checkpoint: the whole index, written beside the one before, so that the journal can begin anew.
+//! A checkpoint: the whole index, written beside the one before, so that the journal can start
+//! over.
 //!
 //! Commands go on meanwhile. The walk sees each key at some moment after the start, and the journal
-//! holds every change since the start; each record sets its key's state whatever it was. So the
+//! holds every change since the start; each record replaces its key's state in full. So the
 //! records give the same end from any of these states. The order: content, flush, header, flush;
 //! only then is the journal before the start given up.
 
@@ -15,14 +16,14 @@ use super::{Operation, Waiter, Worker, count};
 use crate::block::{Buffer, Extent, Extents};
 use crate::device::{Request, parts_of};
 
-/// After so many failures in a row the namespace takes no more changes: its journal cannot shrink.
+/// Failures in a row after which the namespace takes no more changes: its journal cannot shrink.
 const MAX_FAILURES: u32 = 8;
 
 /// A checkpoint that this loop makes.
 pub(super) struct Job {
     content: Content,
     slot: Extent,
-    /// Segments that were full at the start: they are written before the journal lets go of them.
+    /// Segments that were full at the start: they are written before the journal drops them.
     segments: BTreeSet<u64>,
     stage: Stage,
 }

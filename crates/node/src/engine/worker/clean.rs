@@ -67,7 +67,7 @@ impl Worker {
         if *namespace.cleaning.lock() || self.begin_cleaning(at) {
             return true;
         }
-        // Values in the way of the cleaner, or of nobody any more, once these records are durable.
+        // Values in the way of the cleaner, or of no key any more, once these records are durable.
         if namespace.journal.lock().is_busy() {
             return true;
         }
@@ -165,7 +165,7 @@ impl Worker {
         };
         namespace.unpin(victim);
         if !copied {
-            // Cells that cannot be read stay where they are; nobody tries again.
+            // Cells that cannot be read stay where they are; there is no other try.
             namespace.segments.set_aside(victim);
         }
         self.read_victim(at);
@@ -300,7 +300,7 @@ impl Candidate {
         cell_bytes(self.found.value_bytes as usize) as u32
     }
 
-    /// Takes the key, if nobody changes it and it still points to the cell.
+    /// Takes the key, if nothing changes it and it still points to the cell.
     fn take_key(&self, namespace: &Namespace) -> bool {
         if !namespace.keys.try_borrow(self.hash, &self.key) {
             return false;

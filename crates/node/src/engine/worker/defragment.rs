@@ -273,7 +273,7 @@ impl Worker {
             .for_each(|extent| namespace.space.free(extent));
         *namespace.defragmenting.lock() = false;
         self.passes[at] += 1;
-        // Passes that help nobody must end: values could be moved round and round.
+        // Passes that help no waiter must end: values could be moved round and round.
         let zones = namespace.description.data.blocks / ZONE_BLOCKS;
         if job.has_moved && self.passes[at] <= 2 * zones + 2 {
             return namespace.wake_space_waiters();

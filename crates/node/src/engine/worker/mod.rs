@@ -211,7 +211,7 @@ impl Worker {
         }
         let marked = self.node.key_namespaces().iter();
         let marked = marked.map(|namespace| mark_as_durable(&mut device, namespace));
-        // Each namespace has its turn, whatever became of those before.
+        // Each namespace has its turn, even if one before it failed.
         marked.collect::<Vec<_>>().into_iter().collect()
     }
 

@@ -106,7 +106,7 @@ impl CheckpointWriter {
         self.bytes.clear();
     }
 
-    /// Returns the header for what was finished.
+    /// Returns the header for the finished blocks.
     pub fn header(
         &self,
         sequence: u64,

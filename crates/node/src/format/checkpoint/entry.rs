@@ -82,7 +82,7 @@ impl StoredEntry {
         }
     }
 
-    /// Takes the entry at the start of `bytes`, and returns what follows it.
+    /// Takes the entry at the start of `bytes`, and returns the bytes after it.
     pub(super) fn decode<'a>(bytes: &'a [u8], bounds: &Bounds) -> Result<(Self, &'a [u8]), Fault> {
         let (head, rest) = Head::ref_from_prefix(bytes).map_err(|_| "an entry is cut off")?;
         let key =

@@ -48,11 +48,11 @@ pub struct Record<'a> {
     pub value_bytes: u32,
     /// Checksum of the value; 0 for a delete.
     pub checksum: u64,
-    /// What the change is.
+    /// The change.
     pub what: Change<'a>,
 }
 
-/// What a record does to its key.
+/// The effect of a record on its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
     /// The value lies in extents.
@@ -118,7 +118,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Takes the record at the start of `bytes`, and returns what follows it.
+    /// Takes the record at the start of `bytes`, and returns the bytes after it.
     pub(super) fn decode(
         bytes: &'a [u8],
         secret: u64,

@@ -1,4 +1,4 @@
-//! Memory of a key, and what one insert moves. `TERRACE_NODE_KEYS=10000000` runs them in full.
+//! Memory of a key, and the moves of one insert. `TERRACE_NODE_KEYS=10000000` runs them in full.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -75,7 +75,7 @@ fn keys_that_come_and_go_leave_no_memory_behind() {
     assert!(index.most_moved() <= 1_024, "{} moved", index.most_moved());
 }
 
-/// Computes what an insert moved from the tables before and after it. A table that took one more
+/// Computes the moves of an insert from the tables before and after it. A table that took one more
 /// entry has the capacity that it had, or one more where the entry took a removed one's place.
 fn moved(before: &[(usize, usize)], after: &[(usize, usize)]) -> usize {
     let added: usize = after[before.len()..].iter().map(|table| table.0).sum();

@@ -75,7 +75,7 @@ fn guarded() -> Arc<Registry> {
     guarded_for(16)
 }
 
-/// Makes the same for so many controllers.
+/// Makes the same for `max_controllers` controllers.
 fn guarded_for(max_controllers: usize) -> Arc<Registry> {
     let secrets = format!("{HOST} {HOST_SECRET} {CONTROLLER_SECRET}");
     registry(Some(&secrets), max_controllers)

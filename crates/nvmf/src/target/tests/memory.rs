@@ -33,7 +33,7 @@ pub(super) struct Memory {
     /// Whether commands rest as they are.
     pub(super) is_frozen: bool,
     pub(super) submitted: usize,
-    /// Whether commands end as if nobody took them back.
+    /// Whether commands end as if they were not taken back.
     pub(super) ignores_aborts: bool,
 }
 

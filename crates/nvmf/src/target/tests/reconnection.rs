@@ -1,4 +1,4 @@
-//! Hosts that connect anew: no late command may overtake its repetition.
+//! Hosts that connect again: no late command may overtake its repetition.
 
 use super::world::*;
 use crate::target::Lookout;
@@ -37,7 +37,7 @@ fn a_lost_queue_is_connected_again_once_its_commands_have_ended() {
 fn a_connect_of_a_known_host_waits_for_the_look_of_all_loops() {
     let mut world = World::new();
     let (mut one, mut two) = (Lookout::new(&world.registry), Lookout::new(&world.registry));
-    // A host that nobody knows waits for nothing.
+    // An unknown host waits for nothing.
     let (_, controller) = world.admin(0, 1);
     assert_eq!((one.owed(), two.owed()), (None, None));
     let second = world.initialized(0);

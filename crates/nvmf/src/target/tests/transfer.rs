@@ -86,7 +86,7 @@ fn an_empty_value_needs_no_transfer() {
     assert_eq!((data.len(), done.result()), (0, 0));
 }
 
-/// Begins a Store, sends what `damage` makes of its tag, and checks the termination.
+/// Begins a Store, sends the bytes that `damage` makes of its tag, and checks the termination.
 fn check_data(damage: impl Fn(u16) -> Vec<u8>, status: u16, offset: u32) {
     let mut world = World::new();
     let peer = world.ready(0);

@@ -188,7 +188,7 @@ impl World {
         self.take(peer)
     }
 
-    /// Sends a command with its data in the capsule. Returns what the target sends.
+    /// Sends a command with its data in the capsule. Returns the target's PDUs.
     pub(super) fn call(&mut self, peer: usize, entry: SubmissionEntry, data: &[u8]) -> Vec<Pdu> {
         let bytes = capsule(self.peers[peer].digests, entry, data);
         self.send(peer, &bytes);
