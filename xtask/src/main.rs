@@ -30,7 +30,8 @@ Usage: cargo xtask <command>
                       --deep, before a submission: sanitizers, Miri, long tests, fuzzing, RocksDB
   test [ARGS]         the tests of every crate, and the names of the failed ones at the end; with
                       arguments, those of cargo test --workspace
-  tidy                count imports that go up, long functions and files, and code lines
+  tidy                count imports that go up, long functions and files, code lines, and the
+                      words of clauses in prose
   mutants [NAME]...   switch each patch in mutants/ on, and expect its test to fail
   full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)
   guest [dax|btrfs|nvme]

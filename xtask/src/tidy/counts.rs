@@ -27,6 +27,7 @@ pub struct Limits {
     long_functions: usize,
     long_files: usize,
     code_lines: BTreeMap<String, usize>,
+    pub clause_words_per_10_000: usize,
     pub step_minutes: BTreeMap<String, u32>,
 }
 
@@ -231,6 +232,7 @@ mod tests {
             long_functions: 0,
             long_files: 1,
             code_lines: BTreeMap::from([("terrace".to_string(), 1000)]),
+            clause_words_per_10_000: 0,
             step_minutes: BTreeMap::new(),
         };
         counts.beyond(&limits)

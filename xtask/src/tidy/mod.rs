@@ -7,6 +7,7 @@ mod imports;
 mod layers;
 mod methods;
 mod minutes;
+mod prose;
 mod source;
 
 use std::collections::BTreeMap;
@@ -41,12 +42,15 @@ fn check(root: &Path, shows_places: bool) -> Result<Vec<String>, String> {
     let limits = limits(root)?;
     let layers = Layers::parse(&read(&root.join("ARCHITECTURE.md"))?)?;
     let crates = crates::crates(root)?;
+    let clause_words = prose::clause_words_per_10_000(root)?;
     let counts = Counts::of(&crates, &layers)?;
     if shows_places {
         counts.show_places();
+        println!("words of clauses in 10,000 words: {clause_words}");
     }
     let minutes = minutes::refused(&limits.step_minutes, &gate::ci_steps());
-    Ok([counts.beyond(&limits), minutes].concat())
+    let prose = prose::refused(clause_words, limits.clause_words_per_10_000);
+    Ok([counts.beyond(&limits), minutes, prose].concat())
 }
 
 fn read(path: &Path) -> Result<String, String> {
