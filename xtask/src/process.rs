@@ -93,15 +93,15 @@ fn read_from(
     }
 }
 
-/// Returns the results of jobs that run beside each other, in the order of the jobs.
-pub fn beside<R: Send>(jobs: impl IntoIterator<Item = impl FnOnce() -> R + Send>) -> Vec<R> {
+/// Returns the results of two jobs that run beside each other.
+pub fn beside<A, B: Send>(first: impl FnOnce() -> A, second: impl FnOnce() -> B + Send) -> (A, B) {
     thread::scope(|scope| {
-        let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(job)).collect();
-        let results = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
+        let second = scope.spawn(second);
+        let first = first();
+        match second.join() {
+            Ok(second) => (first, second),
             Err(panic) => std::panic::resume_unwind(panic),
-        });
-        results.collect()
+        }
     })
 }
 

@@ -3,10 +3,9 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
 
 use crate::Outcome;
-use crate::process::{cargo, show_at_end, show_to};
+use crate::process::{beside, cargo, show_at_end, show_to};
 use crate::test_log::{TestLog, summary};
 
 /// A failed program does not stop the others: one run tells everything.
@@ -32,10 +31,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Outcome {
         Outcome::Passed => {}
         failed => return failed,
     }
-    let (first, second) = thread::scope(|scope| {
-        let other = scope.spawn(|| at_end(&OTHER_LANE));
-        (shown(&SHOWN_LANE), other.join().expect("no panic"))
-    });
+    let (first, second) = beside(|| shown(&SHOWN_LANE), || at_end(&OTHER_LANE));
     Outcome::of_parts([first, second, shown(&["--doc"])])
 }
 

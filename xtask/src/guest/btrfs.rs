@@ -42,7 +42,9 @@ pub fn run(root: &Path, directory: &Path) -> Outcome {
         println!("--> {}", file_system.name);
         fill(root, directory, file_system).named(file_system.name)
     };
-    Outcome::of_parts(beside(FILE_SYSTEMS.iter().map(|it| move || fill(it))))
+    let [first, second] = &FILE_SYSTEMS;
+    let (first, second) = beside(|| fill(first), || fill(second));
+    Outcome::of_parts([first, second])
 }
 
 fn fill(root: &Path, directory: &Path, file_system: &FileSystem) -> Outcome {
