@@ -1,7 +1,7 @@
-//! The parts of tables that are kept in memory: blocks within a byte budget, open readers up to a
-//! count.
+//! The blocks of tables that are kept in memory, within a byte budget.
 //!
-//! The budget has two parts. Blocks of the index that readers *pin* are reached without a search
+//! The budget has two parts, and a third where it bounds a whole store: filters and top indexes of
+//! open tables. Blocks of the index that readers *pin* are reached without a search
 //! and stay until their table is closed. They take up to a quarter of the budget, and no more than
 //! three quarters of the part that the read buffer leaves. Beside a large read buffer, a block of
 //! the index is worth more than the data blocks that it leads to. The rest holds data blocks, and
@@ -16,34 +16,26 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{Lifecycle, OptionsBuilder, UnitWeighter, Weighter};
-use terrace_storage::{self as storage, OpenOptions, Operation};
+use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 
 use super::block::Block;
-use super::descriptors::{TableFiles, TableLimit};
 use super::index_block::IndexBlock;
-use super::properties::TableProperties;
-use super::reader::TableReader;
 use super::resident_blocks::{ASKED_ONE_IN, BlockPlace, Home};
-use super::table_file::TableFile;
-use crate::data_files::{DataFiles, FileId};
-use crate::{Error, Result};
 
 /// Where a block belongs: the number of its table and its offset. Table numbers are not reused, so
 /// blocks of removed tables need not be searched for; they leave as others are read.
 type BlockKey = (u64, u64);
-type BuildMixer = BuildHasherDefault<Mixer>;
+pub(super) type BuildMixer = BuildHasherDefault<Mixer>;
 
 /// Hashes the small integers that caches are keyed by; no attacker chooses them to collide.
 #[derive(Default)]
-struct Mixer(u64);
+pub(super) struct Mixer(u64);
 
 impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
@@ -166,6 +158,10 @@ pub struct BlockCache {
     capacity_bytes: u64,
     most_pinned_bytes: u64,
     has_places: bool,
+    /// Whether filters and top indexes of open tables are a part of the budget.
+    holds_tables: bool,
+    /// Bytes of these, changed under the lock.
+    tables_bytes: AtomicU64,
     /// Pinned, and lent to others.
     given: Mutex<Given>,
     hits: AtomicU64,
@@ -216,6 +212,8 @@ impl BlockCache {
             capacity_bytes,
             most_pinned_bytes: capacity_bytes / 4,
             has_places: true,
+            holds_tables: false,
+            tables_bytes: AtomicU64::new(0),
             given: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -230,6 +228,38 @@ impl BlockCache {
             most_pinned_bytes: self.most_pinned_bytes.min(left_bytes / 4 * 3),
             has_places: !is_for_good || left_bytes > self.capacity_bytes / 4,
             ..self
+        }
+    }
+
+    /// Returns the same cache with a budget that filters and top indexes of open tables are a part of.
+    pub fn holding_tables(self) -> Self {
+        BlockCache {
+            holds_tables: true,
+            ..self
+        }
+    }
+
+    /// Returns the bytes of the budget that filters and top indexes of open tables take.
+    pub fn tables_bytes(&self) -> u64 {
+        self.tables_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes of the budget for a table that was opened. Its reader gives them back.
+    pub(super) fn hold_table(&self, bytes: u64) {
+        self.change_tables(|tables_bytes| tables_bytes + bytes);
+    }
+
+    /// Gives the bytes of a table back.
+    pub(super) fn release_table(&self, bytes: u64) {
+        self.change_tables(|tables_bytes| tables_bytes - bytes);
+    }
+
+    fn change_tables(&self, changed: impl FnOnce(u64) -> u64) {
+        if self.holds_tables {
+            let given = self.given.lock();
+            let bytes = changed(self.tables_bytes());
+            self.tables_bytes.store(bytes, Ordering::Relaxed);
+            self.give(*given);
         }
     }
 
@@ -334,10 +364,11 @@ impl BlockCache {
         fits
     }
 
-    /// Leaves the blocks the bytes that are neither pinned nor lent.
+    /// Leaves the blocks the bytes that are neither for tables, nor pinned, nor lent.
     fn give(&self, given: Given) {
         let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
-        let bytes = given.pinned_bytes + leaving.unwrap_or(given.lent_bytes);
+        let lent_bytes = leaving.unwrap_or(given.lent_bytes);
+        let bytes = self.tables_bytes() + given.pinned_bytes + lent_bytes;
         self.blocks
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
         // After the capacity, as `was_full`: a finding of before it is forgotten.
@@ -427,6 +458,12 @@ impl BlockCache {
         self.blocks.weight() + self.given.lock().pinned_bytes
     }
 
+    /// Returns the bytes that blocks may take which come and go.
+    #[cfg(test)]
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.blocks.capacity()
+    }
+
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
@@ -437,148 +474,6 @@ impl fmt::Debug for BlockCache {
         f.debug_struct("BlockCache")
             .field("used_bytes", &self.used_bytes())
             .field("capacity_bytes", &self.capacity_bytes())
-            .finish_non_exhaustive()
-    }
-}
-
-/// Returns the error for a whole table in the place of the one that the manifest lists.
-pub fn another_table(path: &Path) -> Error {
-    let detail = "another table lies under this name, not the one that is listed";
-    Error::corruption(path, 0, detail)
-}
-
-/// The open readers of a store's tables, up to a count; each holds a filter, a top index, and a file unless
-/// descriptors are short.
-pub struct TableCache {
-    data: DataFiles,
-    open_options: OpenOptions,
-    files: Arc<TableFiles>,
-    blocks: Arc<BlockCache>,
-    readers: Cache<u64, Arc<TableReader>, UnitWeighter, BuildMixer, SpareKept>,
-    kept_open: Arc<AtomicUsize>,
-    most_kept_open: usize,
-}
-
-/// Does not close readers that are kept open: nothing would be saved.
-#[derive(Clone)]
-struct SpareKept;
-
-impl Lifecycle<u64, Arc<TableReader>> for SpareKept {
-    type RequestState = ();
-
-    fn is_pinned(&self, _: &u64, reader: &Arc<TableReader>) -> bool {
-        reader.is_kept_open()
-    }
-}
-
-/// A reader that stays open as long as this lives.
-#[derive(Debug)]
-pub struct KeptOpen {
-    reader: Arc<TableReader>,
-    count: Arc<AtomicUsize>,
-}
-
-impl KeptOpen {
-    pub(crate) fn reader(&self) -> &Arc<TableReader> {
-        &self.reader
-    }
-}
-
-impl Drop for KeptOpen {
-    fn drop(&mut self) {
-        self.reader.set_kept_open(false);
-        self.count.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl TableCache {
-    pub fn new(
-        data: DataFiles,
-        open_options: OpenOptions,
-        limit: TableLimit,
-        blocks: Arc<BlockCache>,
-    ) -> Result<Self> {
-        let capacity_tables = limit.tables;
-        let files = TableFiles::new(limit)
-            .map_err(|error| storage::Error::new(Operation::Open, data.shown(), error))?;
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity(capacity_tables)
-            .weight_capacity(capacity_tables as u64)
-            .build()
-            .map_err(|error| Error::invalid(format!("table cache: {error}")))?;
-        Ok(TableCache {
-            data,
-            open_options,
-            files,
-            blocks,
-            readers: Cache::with_options(options, UnitWeighter, BuildMixer::default(), SpareKept),
-            kept_open: Arc::default(),
-            // The rest is left to tables that are read now and then.
-            most_kept_open: capacity_tables - capacity_tables / 4,
-        })
-    }
-
-    /// Keeps a reader open beside the cache, if not too many are. Once for each table.
-    pub(crate) fn keep_open(&self, reader: &Arc<TableReader>) -> Option<KeptOpen> {
-        let count = &self.kept_open;
-        if count.fetch_add(1, Ordering::Relaxed) >= self.most_kept_open {
-            count.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        reader.set_kept_open(true);
-        Some(KeptOpen {
-            reader: Arc::clone(reader),
-            count: Arc::clone(count),
-        })
-    }
-
-    /// Returns the reader of a table, opened if it is not. The next call tries a failed open again.
-    /// `is_wanted` is called when the table is opened: another one may have got its name.
-    pub(crate) fn get(
-        &self,
-        number: u64,
-        is_wanted: impl FnOnce(&TableProperties) -> bool,
-    ) -> Result<Arc<TableReader>> {
-        self.readers.get_or_insert_with(&number, || {
-            let (directory, name) = self.data.at(FileId::table(number));
-            let blocks = Arc::clone(&self.blocks);
-            let path = directory.shown(&name);
-            let file = TableFile::open(directory, name, self.open_options, &self.files)?;
-            let reader = TableReader::from_file(Arc::clone(&file) as _, path, number, blocks)?;
-            if is_wanted(reader.properties()) {
-                file.identified(reader.properties().identity);
-                return Ok(reader);
-            }
-            Err(another_table(reader.path()))
-        })
-    }
-
-    /// Forgets a table that is no longer listed; its file is closed when its last user is done.
-    pub fn remove(&self, number: u64) {
-        self.readers.remove(&number);
-    }
-
-    /// Returns the number of open readers.
-    pub(crate) fn open_tables(&self) -> usize {
-        self.readers.len()
-    }
-
-    /// Bytes of filters and top indexes in memory.
-    pub fn metadata_bytes(&self) -> u64 {
-        let bytes = |(_, reader): (u64, Arc<TableReader>)| reader.metadata_bytes() as u64;
-        self.readers.iter().map(bytes).sum()
-    }
-
-    pub fn blocks(&self) -> &Arc<BlockCache> {
-        &self.blocks
-    }
-}
-
-impl fmt::Debug for TableCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableCache")
-            .field("data", &self.data)
-            .field("open_tables", &self.open_tables())
             .finish_non_exhaustive()
     }
 }

@@ -31,10 +31,12 @@ static OPENINGS: AtomicU64 = AtomicU64::new(1);
 /// The stores of this process. Without a lock, which a child could find held.
 static STORES: ArcSwapOption<Vec<Weak<TableFiles>>> = ArcSwapOption::const_empty();
 
-/// The largest number of open tables.
+/// The largest number of open tables, and of the bytes that they take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableLimit {
     pub(crate) tables: usize,
+    /// Bytes of their filters and top indexes; `None` for no limit.
+    pub(crate) metadata_bytes: Option<u64>,
     /// Whether the tables of all stores of the process count, or those of the store alone.
     is_shared: bool,
 }
@@ -45,12 +47,22 @@ impl TableLimit {
         match chosen {
             Some(tables) => TableLimit {
                 tables,
+                metadata_bytes: None,
                 is_shared: false,
             },
             None => TableLimit {
                 tables: default_tables(open_files::process_limit()),
+                metadata_bytes: None,
                 is_shared: true,
             },
+        }
+    }
+
+    /// Returns the limit with one on the bytes of filters and top indexes.
+    pub fn with_metadata_bytes(self, bytes: Option<u64>) -> Self {
+        TableLimit {
+            metadata_bytes: bytes,
+            ..self
         }
     }
 }

@@ -40,13 +40,14 @@ mod sketch;
 mod sketches;
 mod source;
 mod superseded;
+mod table_cache;
 mod table_file;
 mod tally;
 mod unread;
 mod walk;
 mod writer;
 
-pub use cache::{BlockCache, KeptOpen, TableCache, another_table};
+pub use cache::BlockCache;
 pub use compression::Compression;
 pub use cursor::TableCursor;
 pub use descriptors::{TableLimit, makes_room, sparing};
@@ -59,6 +60,7 @@ pub use properties::{TableOptions, TableProperties};
 pub use reader::{CursorOptions, TableReader, read_properties};
 pub use sketch::{Sketch, SmallSketch};
 pub(crate) use superseded::Superseded;
+pub use table_cache::{KeptOpen, TableCache, another_table};
 pub use unread::Unread;
 pub use writer::TableWriter;
 

@@ -81,12 +81,15 @@ pub struct TableReader {
     /// The partitions that stay, by their position in the top index.
     pinned: Box<[OnceLock<Arc<IndexBlock>>]>,
     pinned_bytes: AtomicU64,
+    /// Bytes of the cache's budget that this reader takes beside its blocks.
+    held_bytes: u64,
     kept_open: AtomicBool,
 }
 
 impl Drop for TableReader {
     fn drop(&mut self) {
         self.cache.unpin(*self.pinned_bytes.get_mut());
+        self.cache.release_table(self.held_bytes);
     }
 }
 
@@ -167,7 +170,7 @@ impl TableReader {
             Ok(ranges) => ranges,
             Err(error) => forgive(error).map(|()| None)?,
         };
-        Ok(Arc::new(TableReader {
+        let mut reader = TableReader {
             source,
             number,
             cache,
@@ -176,10 +179,14 @@ impl TableReader {
             filter,
             pinned: (0..top_index.len()).map(|_| OnceLock::new()).collect(),
             pinned_bytes: AtomicU64::new(0),
+            held_bytes: 0,
             kept_open: AtomicBool::new(false),
             top_index,
             range_tombstones: range_tombstones.map(Arc::new),
-        }))
+        };
+        reader.held_bytes = reader.metadata_bytes() as u64;
+        reader.cache.hold_table(reader.held_bytes);
+        Ok(Arc::new(reader))
     }
 
     /// Returns the newest version of `key` that a reader at `snapshot` may see. `hash` is that of

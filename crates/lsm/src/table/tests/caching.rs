@@ -276,6 +276,55 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
     assert!(tables.keep_open(&open(9)).is_some());
 }
 
+/// A budget for a whole store pays for filters and top indexes as long as their tables are open.
+#[test]
+fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
+    const BUDGET_BYTES: u64 = 1 << 20;
+    let storage = Arc::new(memory());
+    write(&*storage, &versions(), options(Compression::None, 512));
+    let bytes = storage.bytes(PATH);
+    for number in 1..=20 {
+        storage.put(&format!("/t/{number}.table"), bytes.clone());
+    }
+    let one_bytes = {
+        let cache = Arc::new(BlockCache::new(0, false));
+        open_at(&*storage, PATH, 7, cache).unwrap().metadata_bytes() as u64
+    };
+    let opened = |blocks: BlockCache, limit: TableLimit| {
+        let directory = DataFiles::new(directory_at(&*storage, "/t"));
+        let tables = TableCache::new(directory, FILES, limit, Arc::new(blocks)).unwrap();
+        for number in 1..=20 {
+            tables.get(number, |_| true).unwrap();
+        }
+        tables
+    };
+    let limit = TableLimit::of(Some(10));
+    let beside = opened(BlockCache::new(BUDGET_BYTES, false), limit);
+    assert_eq!(
+        (beside.open_tables(), beside.blocks().tables_bytes()),
+        (10, 0)
+    );
+
+    let within = || BlockCache::new(BUDGET_BYTES, false).holding_tables();
+    let counted = opened(within(), limit);
+    assert_eq!(counted.blocks().tables_bytes(), 10 * one_bytes);
+    // Each shard's part is rounded.
+    let has_left = |blocks: &BlockCache, bytes| blocks.left_bytes().abs_diff(bytes) < 64;
+    assert!(has_left(counted.blocks(), BUDGET_BYTES - 10 * one_bytes));
+
+    let limited = opened(
+        within(),
+        limit.with_metadata_bytes(Some(5 * one_bytes + 10)),
+    );
+    assert_eq!(limited.blocks().tables_bytes(), 5 * one_bytes);
+    let reader = limited.get(20, |_| true).unwrap();
+    let kept: Vec<_> = (0..5).map(|_| limited.keep_open(&reader)).collect();
+    assert_eq!(kept.iter().flatten().count(), 3);
+    (1..=20).for_each(|number| limited.remove(number));
+    drop((kept, reader));
+    assert!(has_left(limited.blocks(), BUDGET_BYTES));
+}
+
 #[test]
 fn a_value_outlives_its_block_in_the_cache() {
     let storage = memory();
