@@ -2,6 +2,7 @@
 
 mod check;
 mod file_access;
+mod memory_bound;
 mod persist_method;
 mod read_buffer;
 pub(crate) mod table;
@@ -172,6 +173,16 @@ pub struct Options {
     #[serde(rename = "persist_every_seconds", with = "text::seconds")]
     pub persist_every: Option<Duration>,
 
+    /// Bytes of memory that the store takes: arenas with their indexes, caches, filters and top indexes
+    /// of open tables, memory that readers keep, buffers of compactions, and a reserve. Every size that
+    /// has its default then follows from this one, as [`Options::resolved`] shows. A size that was set is
+    /// taken off first. A sum above the bound is an error at the opening. Tables are read and written
+    /// past the page cache ([`Options::direct_io`]), which lies outside the bound. At least 32 MiB.
+    /// Default (`None`): sizes have their defaults.
+    ///
+    /// The bound is the store's. An allocator with an arena for each thread takes more: give a program
+    /// that uses glibc's the environment `MALLOC_ARENA_MAX=1`.
+    pub memory_bytes: Option<u64>,
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery. This is the
     /// full size: a store begins with one of 256 KiB, and each next one has four times the bytes.
@@ -296,8 +307,8 @@ pub struct Options {
     /// They also sleep where a device turns out to answer no sooner for it, and in a forked child.
     /// Polling needs io_uring (Linux 5.19), which containers may forbid, and two processors;
     /// [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it can be done.
-    /// Default: false.
-    pub poll_reads: bool,
+    /// Default (`None`): true with [`Options::memory_bytes`], false without.
+    pub poll_reads: Option<bool>,
     /// Tables kept open, with filter and top index in memory. The number counts for this store
     /// alone; tables of iterators count, too. Default (`None`): half of the files that the process
     /// may have open (`RLIMIT_NOFILE`, the soft limit) when the store is opened, at most 1000. All
@@ -363,6 +374,7 @@ impl Default for Options {
             wait_for_lock: None,
             durability: None,
             persist_every: None,
+            memory_bytes: None,
             arena_bytes: 64 << 20,
             arena_index_bytes: 32 << 20,
             max_arenas: 3,
@@ -393,7 +405,7 @@ impl Default for Options {
             cache_bytes: 64 << 20,
             read_buffer: ReadBufferOptions::default(),
             direct_io: false,
-            poll_reads: false,
+            poll_reads: None,
             max_open_tables: None,
             manifest_bytes: 4 << 20,
             storage: real_storage(),

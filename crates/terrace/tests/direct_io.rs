@@ -101,7 +101,7 @@ fn tables_are_read_past_the_page_cache_and_give_the_same() {
 fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, poll_reads: bool) {
     let options = |direct_io| Options {
         direct_io,
-        poll_reads,
+        poll_reads: Some(poll_reads),
         block_bytes: 1000,
         cache_bytes: 8 << 10,
         ..Options::default()

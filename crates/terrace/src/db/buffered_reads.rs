@@ -30,7 +30,8 @@ impl Store {
             self.lend_if_idle();
             let sequence = tag.sequence();
             let version = Version { sequence, value };
-            if buffer.fill(&lookup.buffered(), version, lookup.began_at) {
+            let has_to_claim = buffer.fill(&lookup.buffered(), version, lookup.began_at);
+            if has_to_claim || self.have_tables_changed() {
                 self.settle_claim(buffer);
             }
         }
@@ -72,7 +73,8 @@ impl Store {
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
         if let Some(buffer) = &self.reads.read_buffer {
             at(Stage::Forward);
-            if buffer.forward(payload, numbers) {
+            let has_to_claim = buffer.forward(payload, numbers);
+            if has_to_claim || self.have_tables_changed() {
                 self.settle_claim(buffer);
             }
         }
@@ -91,6 +93,14 @@ impl Store {
         let Some(buffer) = &self.reads.read_buffer else {
             return;
         };
+        let tables = version
+            .keyspaces
+            .values()
+            .flat_map(|levels| levels.tables());
+        let (bytes, entries) = tables.fold((0, 0), |(bytes, entries), (_, table)| {
+            (bytes + table.size_bytes, entries + table.entries)
+        });
+        buffer.expect_records(bytes.checked_div(entries).unwrap_or(0));
         let in_memory_bytes = |levels: &Arc<KeyspaceLevels>| -> u64 {
             let form = self.form_of(levels);
             let of_level = levels.levels.iter().enumerate().map(|(number, level)| {
@@ -100,14 +110,26 @@ impl Store {
             of_level.sum()
         };
         let bytes: u64 = version.keyspaces.values().map(in_memory_bytes).sum();
-        buffer.weigh_blocks(bytes, self.options.cache_bytes);
+        let tables_bytes = self.files.tables.blocks().tables_bytes();
+        buffer.weigh_blocks(bytes, self.options.cache_bytes.saturating_sub(tables_bytes));
+    }
+
+    /// Returns whether open tables have taken much of the budget, or given it back, since it was
+    /// divided.
+    #[inline]
+    fn have_tables_changed(&self) -> bool {
+        let tables_bytes = self.files.tables.blocks().tables_bytes();
+        self.reads.memory.have_tables_changed(tables_bytes)
     }
 
     /// Divides the memory budget again. The read buffer fills slower than blocks leave, so the
     /// blocks may leave in the background.
     fn settle_claim(&self, buffer: &ReadBuffer) {
-        let lend = |bytes| self.files.tables.blocks().lend(bytes);
-        let are_to_leave = buffer.settle_claim(|request| self.reads.memory.settle(request, lend));
+        let blocks = self.files.tables.blocks();
+        let lend = |bytes| blocks.lend(bytes);
+        let tables_bytes = blocks.tables_bytes();
+        let divide = |request| self.reads.memory.settle(request, tables_bytes, lend);
+        let are_to_leave = buffer.settle_claim(divide);
         if are_to_leave {
             self.by_and_by(|store| store.files.let_blocks_go());
         }

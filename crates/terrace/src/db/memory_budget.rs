@@ -2,15 +2,20 @@
 
 use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::sync::Mutex;
+use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::table::BlockCache;
 
-use crate::memory::{self, BLOCKS, Request, Share};
+use crate::memory::{self, BLOCKS, Request, Share, TABLES};
 use crate::options::Options;
 use crate::read_buffer::ReadBuffer;
 
 /// The budget of one store. Its lock is taken under that of the read buffer's claim.
 pub(crate) struct MemoryBudget {
     bytes: u64,
+    /// Whether open tables are a consumer.
+    holds_tables: bool,
+    /// Bytes of open tables at the latest division.
+    divided_for_tables_bytes: AtomicU64,
     /// One for each consumer, in the order in which demands are met.
     requests: Mutex<Vec<Request>>,
 }
@@ -19,12 +24,16 @@ impl MemoryBudget {
     /// Lists the consumers of a store that opens. A new one is one entry here, before the blocks: they
     /// take the rest.
     pub(crate) fn of(options: &Options, buffer: Option<&ReadBuffer>) -> Self {
+        let holds_tables = options.max_tables_bytes().is_some();
         let consumers = [
+            holds_tables.then(|| of_tables(0)),
             buffer.map(ReadBuffer::request_asleep),
             Some(of_blocks(options.cache_bytes, 0)),
         ];
         MemoryBudget {
             bytes: options.cache_bytes,
+            holds_tables,
+            divided_for_tables_bytes: AtomicU64::new(0),
             requests: Mutex::new(consumers.into_iter().flatten().collect()),
         }
     }
@@ -34,7 +43,10 @@ impl MemoryBudget {
     pub(crate) fn block_cache(&self, is_direct: bool, for_good: bool) -> BlockCache {
         let mut requests = self.requests.lock();
         let max_lent_bytes = memory::max_of_others(self.bytes, &requests, BLOCKS);
-        let cache = BlockCache::new(self.bytes, is_direct).lending(max_lent_bytes, for_good);
+        let mut cache = BlockCache::new(self.bytes, is_direct).lending(max_lent_bytes, for_good);
+        if self.holds_tables {
+            cache = cache.holding_tables();
+        }
         replace(
             &mut requests,
             of_blocks(self.bytes, cache.max_pinned_bytes()),
@@ -42,11 +54,28 @@ impl MemoryBudget {
         cache
     }
 
-    /// Divides the budget again, since a consumer's request has changed. Calls `lend` with the
-    /// bytes of all other consumers. It does so under the lock, so the latest division takes effect
-    /// last.
-    pub(crate) fn settle<T>(&self, request: Request, lend: impl FnOnce(u64) -> T) -> (Share, T) {
+    /// Returns whether open tables take much more or less than at the latest division.
+    #[inline]
+    pub(crate) fn have_tables_changed(&self, tables_bytes: u64) -> bool {
+        /// Part of the budget that is much. It costs less than the reserve beside the budget.
+        const MUCH_PART: u64 = 128;
+        let divided_for_bytes = self.divided_for_tables_bytes.load(Ordering::Relaxed);
+        tables_bytes.abs_diff(divided_for_bytes) > self.bytes / MUCH_PART
+    }
+
+    /// Divides the budget again, since a consumer's request or the bytes of open tables have changed.
+    /// Calls `lend` with the bytes that the blocks lend to others; they leave those of open tables by
+    /// themselves. It does so under the lock, so the latest division takes effect last.
+    pub(crate) fn settle<T>(
+        &self,
+        request: Request,
+        tables_bytes: u64,
+        lend: impl FnOnce(u64) -> T,
+    ) -> (Share, T) {
         let mut requests = self.requests.lock();
+        self.divided_for_tables_bytes
+            .store(tables_bytes, Ordering::Relaxed);
+        replace(&mut requests, of_tables(tables_bytes));
         replace(&mut requests, request);
         let (mut own, mut lent_bytes) = (None, 0_u64);
         for (each, share) in requests
@@ -56,12 +85,24 @@ impl MemoryBudget {
             if each.consumer == request.consumer {
                 own = Some(share);
             }
-            if each.consumer != BLOCKS {
+            if each.consumer != BLOCKS && each.consumer != TABLES {
                 lent_bytes = lent_bytes.saturating_add(share.bytes);
             }
         }
         let own = own.debug_expect("a consumer that asks is in the list");
         (own, lend(lent_bytes))
+    }
+}
+
+/// Returns the request of open tables, which give nothing back while they are open.
+fn of_tables(bytes: u64) -> Request {
+    Request {
+        consumer: TABLES,
+        floor_bytes: bytes,
+        demand_bytes: bytes,
+        max_bytes: bytes,
+        max_borrowed_bytes: 0,
+        ceiling_bytes: bytes,
     }
 }
 
@@ -110,7 +151,7 @@ mod tests {
                 ..buffer.request_asleep()
             };
             assert_eq!(request.consumer, READ_BUFFER);
-            let (share, lent_bytes) = memory.settle(request, |bytes| bytes);
+            let (share, lent_bytes) = memory.settle(request, 0, |bytes| bytes);
             assert_eq!(share.bytes, lent_bytes);
             assert_eq!((share.max_bytes, share.limit_bytes), (12 * MIB, 12 * MIB));
             lent_bytes
@@ -119,6 +160,34 @@ mod tests {
         let lent = demands.map(|(floor, demand)| settle(floor, demand));
         assert_eq!(lent, [0, MIB, 2 * MIB, 12 * MIB]);
         assert_eq!(settle(0, 0), 0, "and it has all of it back");
+    }
+
+    /// The blocks leave the memory of open tables by themselves; the buffer has to be told.
+    #[test]
+    fn a_bounded_store_takes_open_tables_from_the_buffer() {
+        let options = Options {
+            memory_bytes: Some(64 * MIB),
+            cache_bytes: 16 * MIB,
+            ..Options::default()
+        };
+        let buffer = ReadBuffer::new(ReadBufferOptions::default(), 14 * MIB, 7);
+        let memory = MemoryBudget::of(&options, Some(&buffer));
+        let cache = memory.block_cache(true, true);
+        assert_eq!(cache.max_pinned_bytes(), 3 * MIB / 2);
+        let request = Request {
+            demand_bytes: 14 * MIB,
+            ..buffer.request_asleep()
+        };
+        let left = |tables_bytes| {
+            let (share, lent_bytes) = memory.settle(request, tables_bytes, |bytes| bytes);
+            assert_eq!(share.bytes, lent_bytes);
+            assert!(!memory.have_tables_changed(tables_bytes + MIB / 8));
+            assert!(memory.have_tables_changed(tables_bytes + MIB / 8 + 1));
+            share.limit_bytes
+        };
+        assert_eq!(left(0), 14 * MIB);
+        assert_eq!(left(4 * MIB), 21 * MIB / 2);
+        assert_eq!(left(0), 14 * MIB, "and it has all of it back");
     }
 
     #[test]

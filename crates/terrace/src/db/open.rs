@@ -62,6 +62,7 @@ impl Store {
         has_waited: bool,
     ) -> Result<Arc<Store>> {
         options.check()?;
+        let options = options.resolved()?;
         let mark = fork::mark(path)?;
         let write_rate = WriteRate::of(&options, Arc::clone(&clock));
         let medium = medium(&options, write_rate.as_ref());

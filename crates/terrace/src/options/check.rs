@@ -14,23 +14,18 @@ impl Options {
         self.check_slowdowns()?;
         self.check_ratios()?;
         self.check_background()?;
-        self.check_arenas()
+        self.check_arenas()?;
+        self.resolved().map(drop)
     }
 
     /// Checks the numbers against their ranges in the table.
     fn check_numbers(&self) -> Result<()> {
         let share_percent = u64::from(self.read_buffer.share_percent);
-        let record_bytes = u64::from(self.read_buffer.usual_record_bytes);
-        check_numbers(
-            READ_BUFFER,
-            &[
-                ("read_buffer.share_percent", share_percent),
-                ("read_buffer.usual_record_bytes", record_bytes),
-            ],
-        )?;
+        check_numbers(READ_BUFFER, &[("read_buffer.share_percent", share_percent)])?;
         check_numbers(
             STORE,
             &[
+                ("memory_bytes", self.memory_bytes.unwrap_or(1 << 30)),
                 ("arena_bytes", self.arena_bytes),
                 ("arena_index_bytes", self.arena_index_bytes),
                 ("max_arenas", self.max_arenas as u64),

@@ -32,11 +32,6 @@ pub struct ReadBufferOptions {
     /// half, an ordered one not at all. Values over 8 KiB never enter: where all are so large, 0 is
     /// right. Default: 50.
     pub share_percent: u32,
-    /// Bytes of a usual record, key and value, from 100 to 8192. The hash has places for as many
-    /// entries from the start as such records fit. With larger ones places lie idle, an eighth of
-    /// the memory at most; with smaller ones places are short, and records make way early. Default:
-    /// 100.
-    pub usual_record_bytes: u32,
     /// Whether to take the memory of idle arenas, too, up to as much again: all but the active one,
     /// once that takes longer than ten seconds to fill, and all but two from five seconds on. Once
     /// one fills faster, arenas have their memory back as they fill. This is for a store that is to
@@ -58,7 +53,6 @@ impl Default for ReadBufferOptions {
             policy: ForwardPolicy::Resident,
             structure: ReadBufferStructure::Hash,
             share_percent: 50,
-            usual_record_bytes: 100,
             borrows_arenas: false,
             while_blocks_fit: false,
         }

@@ -22,6 +22,8 @@ mod tests;
 const MAX_ARENA_BYTES: u64 = 1 << 31;
 /// The lowest rate: below it a single write of a compaction would wait for seconds.
 pub(super) const LEAST_BYTES_PER_SECOND: u64 = 64 << 10;
+/// The smallest memory of a store that is bounded.
+const MIN_MEMORY_BYTES: u64 = 32 << 20;
 /// The largest memory of a cache: tables of this size are made for it.
 const MAX_MEMORY_BYTES: u64 = 1 << 44;
 
@@ -62,6 +64,10 @@ option_table! {
             option("Interval at which writes are persisted, and the most that a power cut takes", SECONDS_ABOVE_0)
                 .unset("flushes persist, and writes or calls that ask for it", "1.0");
 
+        memory_bytes:
+            option("Memory of the whole store, from which sizes with their defaults follow",
+                bytes(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES))
+                .unset("sizes have their defaults", "536870912");
         arena_bytes: option("Size of an arena with its index, the unit of flushes", ARENA_BYTES);
         arena_index_bytes:
             option("Part of an arena that its index may take, 42 bytes for a record", bytes(4 << 10, 8 << 30));
@@ -121,7 +127,9 @@ option_table! {
             option("Memory for data of tables: blocks, and entries of the read buffer",
                 bytes(0, MAX_MEMORY_BYTES));
         direct_io: switch("Access to tables past the page cache, where the file system has it");
-        poll_reads: switch("Reads of tables that wait on the processor, with direct_io and io_uring");
+        poll_reads:
+            switch("Reads of tables that wait on the processor, with direct_io and io_uring")
+                .unset("true with memory_bytes, false without", "true");
         max_open_tables:
             option("Number of tables kept open, with filter and top index in memory",
                 whole("tables", 1, 1 << 20))
@@ -156,7 +164,6 @@ option_table! {
         structure: option("Structure of its entries", Values::Name(&["hash", "ordered"]));
         share_percent:
             option("Share of cache_bytes that the read buffer may take; 0 for none", whole("percent", 0, 90));
-        usual_record_bytes: option("Usual size of a record, key and value", bytes(100, 8 << 10));
         borrows_arenas: switch("Use of the memory of idle arenas");
         while_blocks_fit: switch("Entries even where cache_bytes holds every block of the store");
     } without { }

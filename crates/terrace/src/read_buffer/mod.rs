@@ -56,7 +56,7 @@ use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::fold::Step;
 use terrace_lsm::key::Kind;
 use terrace_lsm::sync::Mutex;
-use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_lsm::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use terrace_lsm::table::key_hash;
 
 use crate::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
@@ -85,6 +85,10 @@ const PIECES: usize = 64;
 /// fill.
 const BYTES_A_GET: u64 = 64 << 10;
 
+/// Sizes of a record for which a structure has places. Larger records never enter.
+const MIN_USUAL_RECORD_BYTES: u32 = 100;
+const MAX_USUAL_RECORD_BYTES: u64 = 8 << 10;
+
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
     options: ReadBufferOptions,
@@ -97,6 +101,8 @@ pub(crate) struct ReadBuffer {
     /// Bytes that idle arenas lend.
     lent_bytes: AtomicU64,
     hash_seed: u64,
+    /// Size of a record for which a structure is made.
+    usual_record_bytes: AtomicU32,
     floors: [AtomicU64; FLOORS],
     structure: OnceLock<Box<dyn Structure>>,
     /// Whether the structure is there, and forwards go to it.
@@ -132,6 +138,7 @@ impl ReadBuffer {
             most_borrowed_bytes: 0,
             lent_bytes: AtomicU64::new(0),
             hash_seed,
+            usual_record_bytes: AtomicU32::new(MIN_USUAL_RECORD_BYTES),
             floors: std::array::from_fn(|_| AtomicU64::new(0)),
             structure: OnceLock::new(),
             awake: AtomicBool::new(false),
@@ -337,6 +344,15 @@ impl ReadBuffer {
         self.has_to_claim(structure)
     }
 
+    /// Notes the average size of the store's records, for the structure that is made when the buffer first
+    /// wakes. It gets places for records of half that size: places for smaller ones cost a hundredth of
+    /// the memory, and records that find no place leave half of it idle.
+    pub(crate) fn expect_records(&self, average_bytes: u64) {
+        let usual_bytes = (average_bytes / 2).min(MAX_USUAL_RECORD_BYTES) as u32;
+        self.usual_record_bytes
+            .store(usual_bytes.max(MIN_USUAL_RECORD_BYTES), Ordering::Relaxed);
+    }
+
     /// Compares the bytes of all blocks of the store in memory with the bytes of the cache. A
     /// buffer that is awake and no longer needed falls asleep with the next write. Stale versions
     /// come and go: between the two limits the buffer stays as it is.
@@ -382,7 +398,7 @@ impl ReadBuffer {
             let bytes = self.made_for_bytes();
             match self.options.structure {
                 ReadBufferStructure::Hash => {
-                    let record_bytes = self.options.usual_record_bytes;
+                    let record_bytes = self.usual_record_bytes.load(Ordering::Relaxed);
                     Box::new(HashBuffer::new(bytes, record_bytes, self.hash_seed))
                 }
                 ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),

@@ -372,13 +372,13 @@ fn what_was_written_and_never_read_gives_way_at_first_misses() {
 #[test]
 fn places_for_records_of_their_size_leave_the_memory_to_records() {
     const CAPACITY_BYTES: u64 = 32 << 20;
-    let held = |usual_record_bytes: u32, value_bytes: usize| {
+    let held = |average_bytes: u64, value_bytes: usize| {
         let options = ReadBufferOptions {
-            usual_record_bytes,
             policy: ForwardPolicy::All,
             ..ReadBufferOptions::default()
         };
         let buffer = buffer(options, CAPACITY_BYTES);
+        buffer.expect_records(average_bytes);
         let value = vec![7; value_bytes];
         let writes = 2 * CAPACITY_BYTES / value_bytes as u64;
         for number in 1..=writes {
@@ -388,11 +388,11 @@ fn places_for_records_of_their_size_leave_the_memory_to_records() {
         let is_held = |number: &u64| get(&buffer, &number.to_be_bytes(), 1 << 40).is_some();
         (1..=writes).filter(is_held).count() as u64 * (value_bytes as u64 + 28)
     };
-    let large = (held(100, 1000), held(1008, 1000));
+    let large = (held(0, 1000), held(2016, 1000));
     assert!(large.1 > large.0 + large.0 / 20, "{large:?}");
     assert!(large.1 > CAPACITY_BYTES * 91 / 100, "{large:?}");
     // Six slots a bucket are too few for some of these small records.
-    let small = (held(100, 100), held(1008, 100));
+    let small = (held(100, 100), held(2016, 100));
     assert!(small.0 > CAPACITY_BYTES * 80 / 100, "{small:?}");
     assert!(small.1 < small.0 / 2, "{small:?}");
 }

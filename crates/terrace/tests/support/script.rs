@@ -60,7 +60,6 @@ pub fn read_buffer(number: u64) -> ReadBufferOptions {
         },
         borrows_arenas: true,
         share_percent: if number == 0 { 0 } else { 75 },
-        usual_record_bytes: if number % 4 < 2 { 8192 } else { 100 },
         while_blocks_fit: number % 12 < 6,
     }
 }

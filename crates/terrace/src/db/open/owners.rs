@@ -225,10 +225,10 @@ fn open_tables(
         data.clone(),
         OpenOptions {
             direct: options.direct_io,
-            polled: options.poll_reads,
+            polled: options.poll_reads.unwrap_or(false),
             ..OpenOptions::buffered(OpenMode::Read)
         },
-        TableLimit::of(options.max_open_tables),
+        TableLimit::of(options.max_open_tables).with_metadata_bytes(options.max_tables_bytes()),
         blocks,
     )?))
 }

@@ -133,6 +133,7 @@ impl Store {
     fn polls_reads(&self) -> Option<bool> {
         self.options
             .poll_reads
+            .unwrap_or(false)
             .then(|| self.options.direct_io && self.files.storage.can_poll())
     }
 }
