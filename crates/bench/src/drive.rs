@@ -126,7 +126,8 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         sample_interval_ms: INTERVAL_MS,
         seed: common.runs.seed,
         settings: Settings {
-            bounded,
+            bound_bytes,
+            cache_is_chosen: common.stores.cache_mib.is_some(),
             direct_io: settings.direct_io || unbounded_because.is_some(),
             ..settings
         },

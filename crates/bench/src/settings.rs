@@ -40,9 +40,12 @@ pub struct Settings {
     pub compressed: bool,
     /// Whether tables are read past the page cache, where a store can do that.
     pub direct_io: bool,
-    /// Whether memory is bounded below the size of the data. Advice that only helps when data fits
-    /// (read-ahead of a mapping, say) is then given the other way round.
-    pub bounded: bool,
+    /// Bound of the process's memory below the size of the data, page cache included; `None` without
+    /// one. Advice that only helps when data fits (read-ahead of a mapping, say) is then given the
+    /// other way round.
+    pub bound_bytes: Option<u64>,
+    /// Whether the user chose the size of the cache, which then does not follow from the bound.
+    pub cache_is_chosen: bool,
     /// Expected data, bytes of keys and values: a B-tree needs it as the size of its map.
     pub expected_data_bytes: u64,
     /// Number of its records.
@@ -66,7 +69,8 @@ impl Default for Settings {
             block_bytes: 4096,
             compressed: false,
             direct_io: false,
-            bounded: false,
+            bound_bytes: None,
+            cache_is_chosen: false,
             expected_data_bytes: 1 << 30,
             expected_records: 1 << 20,
             own: BTreeMap::new(),

@@ -57,7 +57,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     let mut flags = EnvFlags::empty();
     flags.set(EnvFlags::NO_SYNC, !syncs);
     flags.set(EnvFlags::WRITE_MAP, write_map);
-    flags.set(EnvFlags::NO_READ_AHEAD, settings.bounded);
+    flags.set(EnvFlags::NO_READ_AHEAD, settings.bound_bytes.is_some());
 
     let mut told = Told::default();
     let version = heed::lmdb_version();
@@ -67,7 +67,7 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
     told.say("maxreaders", MAX_READERS);
     told.say("MDB_NOSYNC", !syncs);
     told.say("MDB_WRITEMAP", write_map);
-    told.say("MDB_NORDAHEAD", settings.bounded);
+    told.say("MDB_NORDAHEAD", settings.bound_bytes.is_some());
     told.say(
         "MDB_NOTLS",
         "false: each read opens a transaction in its thread's slot",

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use terrace::{
-    Compression, Db, Durability, ForwardPolicy, IterOptions, Options, Purpose, ReadBufferOptions,
-    TimeProfile, WriteBatch, WriteOptions,
+    Compression, Db, Durability, IterOptions, Options, Purpose, TimeProfile, WriteBatch,
+    WriteOptions,
 };
 use toml::{Table, Value};
 
@@ -73,7 +73,7 @@ fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Resul
 /// Opens a store with options that were made already, components included.
 pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings) -> Result<Opened> {
     let watch = Arc::new(Watch::default());
-    let told = told(&options)?;
+    let told = told(&options.resolved()?)?;
     let db = Db::open(
         directory,
         Options {
@@ -125,9 +125,9 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
             .max(1),
         ..Options::default()
     };
-    let common = match settings.bounded {
-        true => bounded(common, settings),
-        false => common,
+    let common = match settings.bound_bytes {
+        Some(bound_bytes) => bounded(common, settings, bound_bytes),
+        None => common,
     };
     let mut table: Table = common.to_toml()?.parse()?;
     let own = settings
@@ -140,34 +140,19 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
     Ok(Options::from_toml(&table.to_string())?)
 }
 
-/// Applies the advice of `docs/tuning.md` for bounded memory, page cache included.
-fn bounded(options: Options, settings: &Settings) -> Options {
-    let arena_bytes = settings.direct_write_buffer_bytes;
+/// Tells the store its bound and no size besides, unless the user chose one.
+fn bounded(options: Options, settings: &Settings, bound_bytes: u64) -> Options {
+    let unset = Options::default();
     Options {
-        arena_bytes,
-        arena_index_bytes: arena_bytes / 2,
-        // Arenas are small; a merge into level 1 is to bring enough.
-        level0_merge: 12,
-        level0_slowdown: 20,
-        level0_stop: 36,
-        level1_bytes: 16 * arena_bytes,
-        cache_bytes: settings.direct_cache_bytes,
-        direct_io: true,
-        poll_reads: true,
-        read_buffer: ReadBufferOptions {
-            share_percent: 90,
-            borrows_arenas: true,
-            policy: ForwardPolicy::All,
-            usual_record_bytes: usual_record_bytes(settings),
-            ..options.read_buffer
+        memory_bytes: Some(bound_bytes),
+        arena_bytes: unset.arena_bytes,
+        arena_index_bytes: unset.arena_index_bytes,
+        cache_bytes: match settings.cache_is_chosen {
+            true => settings.direct_cache_bytes,
+            false => unset.cache_bytes,
         },
         ..options
     }
-}
-
-fn usual_record_bytes(settings: &Settings) -> u32 {
-    let bytes = settings.expected_data_bytes / settings.expected_records.max(1);
-    bytes.clamp(100, 8 << 10) as u32
 }
 
 /// Sets an option by its name in TOML, with dots; the value is TOML, too, or a plain string.

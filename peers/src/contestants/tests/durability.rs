@@ -18,7 +18,7 @@ fn both_durability_classes_open_and_say_so() {
         crash.store.close().unwrap();
 
         settings.durability = DurabilityClass::PowerCut;
-        settings.bounded = true;
+        settings.bound_bytes = Some(1 << 30);
         let power = opened(contestant, directory, &settings);
         assert!(
             power.durability.contains("power cut"),
