@@ -36,27 +36,36 @@ pub struct TableCache {
     max_kept_weight: u64,
 }
 
-/// Weighs a reader by the memory of its filter and top index, at least by its part of the whole weight.
-/// So a weight within the limit is a number of tables within theirs, too.
+/// Weighs each reader alike or, where their memory has a limit, by its filter and top index. Then it has
+/// at least its part of the whole weight: so a weight within the limit is a number of tables within
+/// theirs, too.
 #[derive(Clone, Copy)]
 struct ByMetadata {
     least_weight: u64,
+    is_limited: bool,
 }
 
 impl ByMetadata {
     /// Returns the weights under a limit, and the limit of their sum.
     fn under(limit: TableLimit) -> (Self, u64) {
-        /// The weight where memory has no limit: no reader has as much.
-        const COUNTED: u64 = 1 << 40;
         let tables = limit.tables.max(1) as u64;
+        // Alike is 1: the shards of a cache round their parts of the whole up to whole weights.
         let least_weight = limit
             .metadata_bytes
-            .map_or(COUNTED, |bytes| (bytes / tables).max(1));
-        (ByMetadata { least_weight }, least_weight * tables)
+            .map_or(1, |bytes| (bytes / tables).max(1));
+        let is_limited = limit.metadata_bytes.is_some();
+        let weight = ByMetadata {
+            least_weight,
+            is_limited,
+        };
+        (weight, least_weight * tables)
     }
 
     fn of(self, reader: &TableReader) -> u64 {
-        self.least_weight.max(reader.metadata_bytes() as u64)
+        match self.is_limited {
+            true => self.least_weight.max(reader.metadata_bytes() as u64),
+            false => self.least_weight,
+        }
     }
 }
 
