@@ -394,11 +394,13 @@ impl ReadBuffer {
     }
 
     fn awaken(&self) -> &dyn Structure {
+        // Not in the closure: under a scheduler that tries orders a load lets another thread run, which
+        // would wait for the closure.
+        let record_bytes = self.usual_record_bytes.load(Ordering::Relaxed);
         let structure = self.structure.get_or_init(|| {
             let bytes = self.made_for_bytes();
             match self.options.structure {
                 ReadBufferStructure::Hash => {
-                    let record_bytes = self.usual_record_bytes.load(Ordering::Relaxed);
                     Box::new(HashBuffer::new(bytes, record_bytes, self.hash_seed))
                 }
                 ReadBufferStructure::Ordered => Box::new(OrderedBuffer::new(bytes)),
