@@ -160,7 +160,8 @@ fn open(directory: &Path, settings: &Settings) -> Result<Opened> {
 /// Where it reads past a page cache that is bounded, its cache has that one's share, too. Its own options
 /// come before all that.
 fn sized(settings: &Settings, own: &OwnOptions) -> Result<Settings> {
-    let (cache_bytes, write_buffer_bytes) = if settings.bound_bytes.is_some() && settings.direct_io {
+    let (cache_bytes, write_buffer_bytes) = if settings.bound_bytes.is_some() && settings.direct_io
+    {
         (
             settings.direct_cache_bytes,
             settings.direct_write_buffer_bytes,
