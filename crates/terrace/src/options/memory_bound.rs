@@ -4,7 +4,7 @@
 //! of the sum are in [`Parts`]. The cache takes what the other parts leave, and holds filters and top
 //! indexes of open tables besides blocks and records.
 //!
-//! The figures come from docs/results: they are those with which bounded stores were measured.
+//! docs/decisions/caches-and-memory.md has the figures, with which bounded stores were measured.
 
 use std::fmt;
 

@@ -58,9 +58,14 @@ impl Description {
             )));
         }
         let known = without_former(text);
-        let form: Form =
+        let mut form: Form =
             toml::from_str(&known).map_err(|error| Error::invalid(toml_refusal(&known, &error)))?;
         form.check()?;
+        // Sizes that follow from a bound are known by now: the bound would count them twice.
+        form.options = Options {
+            memory_bytes: None,
+            ..form.options.resolved()?
+        };
         let description = Description { form };
         description.described()?;
         Ok(description)

@@ -34,8 +34,13 @@ const WRITTEN: [&str; 10] = [
     "compression",
     "table_bytes",
 ];
-/// Options that have nothing to do with levels.
-const NOT_WRITTEN: [&str; 2] = ["region_dir", "compaction_threads"];
+/// Options that have nothing to do with levels, and the bound from which written sizes followed.
+const NOT_WRITTEN: [&str; 4] = [
+    "region_dir",
+    "compaction_threads",
+    "memory_bytes",
+    "read_buffer",
+];
 
 /// Stands for an unknown number.
 const UNKNOWN: f64 = -1.0;

@@ -185,6 +185,26 @@ fn explained(text: &str) -> KeyspaceExplanation {
     description.explain().unwrap().keyspaces.remove(0)
 }
 
+/// A bound that is written beside the sizes that follow from it would count them twice.
+#[test]
+fn sizes_follow_from_a_bound_and_replace_it() {
+    let bounded = "[options]\nmemory_bytes = 671088640\n";
+    let text = Description::from_toml(bounded).unwrap().to_toml().unwrap();
+    let form: toml::Table = text.parse().unwrap();
+    let options = form["options"].as_table().unwrap();
+    assert_eq!(options["level0_merge"].as_integer(), Some(12), "{text}");
+    assert_eq!(options.get("memory_bytes"), None, "{text}");
+    assert_eq!(explained(&text), explained(bounded));
+}
+
+/// A table of options inside of them would end the table that it lies in.
+#[test]
+fn a_description_has_no_options_of_the_read_buffer() {
+    let text = "[options.read_buffer]\nshare_percent = 25\n";
+    let written = Description::from_toml(text).unwrap().to_toml().unwrap();
+    assert_eq!(explained(&written), explained(text), "{written}");
+}
+
 /// Describes sub-levels of a thousand versions, a byte each.
 fn described(head: &str, levels: &[u8]) -> String {
     let sub_levels = levels
