@@ -145,7 +145,11 @@ fn bounded(options: Options, settings: &Settings, bound_bytes: u64) -> Options {
     let unset = Options::default();
     Options {
         memory_bytes: Some(bound_bytes),
-        arena_bytes: unset.arena_bytes,
+        // Only a buffer below the default was chosen for this store.
+        arena_bytes: match settings.write_buffer_bytes < unset.arena_bytes {
+            true => settings.direct_write_buffer_bytes,
+            false => unset.arena_bytes,
+        },
         arena_index_bytes: unset.arena_index_bytes,
         cache_bytes: match settings.cache_is_chosen {
             true => settings.direct_cache_bytes,

@@ -50,6 +50,31 @@ fn options_are_set_by_their_names_and_shown() {
 }
 
 #[test]
+fn a_bounded_store_is_told_its_bound_and_what_the_user_chose() {
+    let bounded = Settings {
+        bound_bytes: Some(512 << 20),
+        cache_is_chosen: false,
+        ..Settings::default()
+    };
+    let unset = Options::default();
+    let told = options(&bounded, &[]).unwrap();
+    assert_eq!(told.memory_bytes, Some(512 << 20));
+    assert_eq!(told.arena_bytes, unset.arena_bytes);
+    assert_eq!(told.cache_bytes, unset.cache_bytes);
+
+    let chosen = Settings {
+        write_buffer_bytes: 4 << 20,
+        direct_write_buffer_bytes: 4 << 20,
+        direct_cache_bytes: 100 << 20,
+        cache_is_chosen: true,
+        ..bounded
+    };
+    let told = options(&chosen, &[]).unwrap();
+    assert_eq!(told.arena_bytes, 4 << 20);
+    assert_eq!(told.cache_bytes, 100 << 20);
+}
+
+#[test]
 fn an_option_that_there_is_not_is_refused() {
     let directory = tempfile::tempdir_in(".").unwrap();
     for own in [
