@@ -214,3 +214,17 @@ fn the_help_has_examples() {
         "{help}"
     );
 }
+
+/// Sizes that follow from a bound are those of a store that has it.
+#[test]
+fn a_bound_on_memory_sizes_the_buffers() {
+    let shell = Shell::new();
+    let load = ["--keys", "1e6", "--policies", "tiered", "--options"];
+    let outcome = |text: &str| {
+        let file = shell.file("options.toml", text);
+        let report = simulated(&[&load[..], &[&file]].concat());
+        number(&report, 0, "/outcome/flushes")
+    };
+    let bounded = outcome("memory_bytes = 67108864");
+    assert!(bounded > 2.0 * outcome(""), "{bounded}");
+}

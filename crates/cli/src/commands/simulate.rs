@@ -103,7 +103,8 @@ fn describe(arguments: &SimulateCompaction) -> Result<Simulation> {
     let options = match &arguments.options {
         Some(file) => {
             let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
-            Options::from_toml(&text).map_err(usage)?
+            let options = Options::from_toml(&text).map_err(usage)?;
+            options.resolved().map_err(usage)?
         }
         None => sized(
             arguments
