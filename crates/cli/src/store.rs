@@ -1,9 +1,9 @@
 //! Opening a store, for reading or for writing.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use terrace::{
     Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics,
@@ -35,10 +35,22 @@ fn options_of(directory: &StoreDirectory, wait: Wait, file: Option<&Path>) -> Re
 
 fn read_options(file: &Path) -> Result<Options> {
     let text = fs::read_to_string(file).map_err(|error| Failure::file(file, error))?;
-    Options::from_toml(&text).map_err(|error| match error {
+    let options = Options::from_toml(&text).map_err(|error| match error {
         Error::InvalidArgument(what) => Failure::Usage(format!("{}: {what}", shown(file))),
         error => error.into(),
-    })
+    })?;
+    if options.memory_bytes.is_some() {
+        keep_allocator_within_bounds();
+    }
+    Ok(options)
+}
+
+/// Has all threads share the allocator's memory: what one of them frees is to be room for the others. The
+/// user's own setting takes precedence.
+fn keep_allocator_within_bounds() {
+    if env::var_os("MALLOC_ARENA_MAX").is_none() {
+        terrace_region::limit_allocator_arenas(1);
+    }
 }
 
 fn with_arguments(options: Options, store: &StoreDirectory, wait: Wait) -> Options {

@@ -28,6 +28,19 @@ pub fn release_free_memory() {
     }
 }
 
+/// Limits the number of the allocator's arenas. The GNU C library has one for nearly each thread, and
+/// memory that one thread frees there is no room for the allocations of another. For programs, before
+/// they start threads: a library leaves its host's allocator alone.
+pub fn limit_allocator_arenas(max: u16) {
+    #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+    // SAFETY: it changes a setting of the allocator under the allocator's own lock.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, max.into());
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+    let _ = max;
+}
+
 /// Pages of zeros, taken up as they are first written.
 ///
 /// ```

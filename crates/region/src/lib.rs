@@ -48,7 +48,7 @@ mod volatile;
 mod window;
 mod written;
 
-pub use anonymous::{AnonymousMemory, release_free_memory};
+pub use anonymous::{AnonymousMemory, limit_allocator_arenas, release_free_memory};
 pub use arena::{Appended, Arena, Frame, FrameView, Frames};
 pub use dax::DaxOptions;
 pub use device::{Attached, Description, Device, DeviceSlot, Medium};
