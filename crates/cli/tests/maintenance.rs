@@ -23,7 +23,6 @@ fn compact_merges_and_flush_empties_the_arenas() {
     let lazy = Options {
         level0_merge: 100,
         level0_slowdown: 200,
-        level0_stop: 300,
         arena_bytes: 1 << 20,
         ..Options::default()
     };

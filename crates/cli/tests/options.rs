@@ -12,6 +12,33 @@ fn the_defaults_are_printed_as_they_are_read() {
     assert_eq!(format!("{read:?}"), format!("{:?}", Options::default()));
 }
 
+/// The file that is printed makes the store that the bound alone would make.
+#[test]
+fn sizes_that_follow_from_a_bound_are_printed_as_they_are_read() {
+    let shell = Shell::new();
+    let text = shell.out(&["options", "--memory", "512MiB"]);
+    let bounded = Options {
+        memory_bytes: Some(512 << 20),
+        ..Options::default()
+    };
+    let resolved = bounded.resolved().unwrap();
+    let read = Options::from_toml(&text).unwrap();
+    assert_eq!(format!("{read:?}"), format!("{resolved:?}"));
+    let again = read.resolved().unwrap();
+    assert_eq!(format!("{again:?}"), format!("{resolved:?}"));
+
+    let ran = shell.run(&["options", "--memory", "1MiB"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("memory_bytes is 1048576"),
+        "{}",
+        ran.stderr
+    );
+    let ran = shell.run(&["options", "--memory", "512MB"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("512MiB"), "{}", ran.stderr);
+}
+
 #[test]
 fn one_option_is_shown_with_its_values_and_the_moment_of_a_change() {
     let shell = Shell::new();

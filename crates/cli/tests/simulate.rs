@@ -64,7 +64,7 @@ fn any_size_is_simulated_with_larger_tables() {
     // Buffers of a hundredth make the same tree.
     assert!((written(&report) / written(&small) - 1.0).abs() < 0.1);
     let shell = Shell::new();
-    let sizes = "arena_bytes = 1073741824\narena_index_bytes = 536870912";
+    let sizes = "arena_bytes = \"1GiB\"";
     let file = shell.file("options.toml", sizes);
     let small_buffers = [
         "--keys",

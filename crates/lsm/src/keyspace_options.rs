@@ -6,6 +6,7 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::byte_size;
 use crate::option_table::{check_numbers, check_ranges};
 use crate::table::Compression;
 
@@ -29,6 +30,7 @@ use crate::table::Compression;
 #[serde(default, deny_unknown_fields)]
 pub struct KeyspaceOptions {
     /// Bytes of a data block before compression. Default: 4 KiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
@@ -41,10 +43,12 @@ pub struct KeyspaceOptions {
     /// for levels 0 and 1, LZ4 below.
     pub compression: Vec<Compression>,
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub table_bytes: u64,
     /// Bytes of level 1 in a small store. In a larger one targets are counted from below. The
     /// deepest level takes the rest of the others, and level 1 may have from a quarter of this to
     /// `level_ratio` times a quarter. Default: 512 MiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it; the deepest is four fifths of it as large. Default:
     /// 10.

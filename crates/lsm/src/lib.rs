@@ -17,6 +17,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod block_value;
+pub mod byte_size;
 pub mod coding;
 pub mod compaction;
 pub mod cursor;

@@ -17,7 +17,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use support::{Arguments, scan, scatter};
-use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions, ReadBufferStructure};
+use terrace::{Constants, Db, ForwardPolicy, Options, ReadBufferOptions, ReadBufferStructure};
 
 /// Slices that a round of reads is divided into.
 const SLICES: u64 = 8;
@@ -121,6 +121,7 @@ fn open(directory: &Path, cache_mib: u64, buffer: ReadBufferOptions) -> Db {
     let options = Options {
         cache_bytes: cache_mib << 20,
         read_buffer: buffer,
+        constants: constants(),
         ..Options::default()
     };
     Db::open(directory, options).unwrap()
@@ -149,16 +150,21 @@ fn buffer(share_percent: u32) -> ReadBufferOptions {
     ReadBufferOptions {
         policy: match variable("POLICY").as_str() {
             "all" => ForwardPolicy::All,
-            "invalidate" => ForwardPolicy::InvalidateFirst,
             _ => default.policy,
         },
+        share_percent,
+    }
+}
+
+fn constants() -> Constants {
+    let default = Constants::default();
+    Constants {
         structure: match variable("STRUCTURE").as_str() {
             "ordered" => ReadBufferStructure::Ordered,
             _ => default.structure,
         },
-        share_percent,
         while_blocks_fit: true,
-        ..ReadBufferOptions::default()
+        ..default
     }
 }
 

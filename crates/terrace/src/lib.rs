@@ -61,8 +61,10 @@ pub use db::write::WriteOptions;
 pub use event::{Event, EventKind, EventListener};
 pub use options::{
     Background, Durability, FileAccess, ForwardPolicy, Options, PersistMethod, ReadBufferOptions,
-    ReadBufferStructure, RegionSource,
+    RegionSource,
 };
+#[doc(hidden)]
+pub use options::{Constants, ReadBufferStructure};
 pub use read_buffer::ReadBufferStatistics;
 pub use stall_cause::StallCause;
 pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;

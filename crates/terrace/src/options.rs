@@ -1,6 +1,7 @@
 //! Options of an opening: settings (data) and components (objects).
 
 mod check;
+mod constants;
 mod file_access;
 mod memory_bound;
 mod persist_method;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use terrace_lsm::byte_size;
 use terrace_lsm::compaction::policy::settings::{CompactionPolicy, PolicySettings};
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::Domain;
@@ -22,6 +24,7 @@ use terrace_lsm::table::Compression;
 use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
+pub use self::constants::Constants;
 pub use self::file_access::FileAccess;
 pub use self::persist_method::PersistMethod;
 pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
@@ -182,28 +185,25 @@ pub struct Options {
     ///
     /// The bound is the store's. An allocator with an arena for each thread takes more: give a program
     /// that uses glibc's the environment `MALLOC_ARENA_MAX=1`.
+    #[serde(deserialize_with = "byte_size::deserialize_some")]
     pub memory_bytes: Option<u64>,
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery. This is the
     /// full size: a store begins with one of 256 KiB, and each next one has four times the bytes.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub arena_bytes: u64,
-    /// Maximum of these bytes that the index may take, 42 for each record. Default: 32 MiB, which
-    /// records of 42 bytes reach. Iterating over an arena that is written to takes more for a
-    /// while.
-    pub arena_index_bytes: u64,
     /// Number of arenas of the full size that may hold unflushed writes at a time, the active one
     /// included; smaller ones count by their bytes. Writers are slowed down while the last two are
     /// filled (of two the last). More arenas take larger bursts at full speed, and more memory.
     /// Default: 3.
     pub max_arenas: usize,
     /// Bytes of the largest batch. Default: 256 MiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub max_batch_bytes: u64,
-    /// Bytes of flushed arenas that readers may keep in memory. Default: 64 MiB. Beyond these,
-    /// reads copy and iterators move on to the tables.
-    pub pinned_bytes: u64,
 
     /// Bytes of a data block before compression, in the default keyspace, like all fields that
     /// [`KeyspaceOptions`] lists. Default: 4 KiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
@@ -214,6 +214,7 @@ pub struct Options {
     /// for levels 0 and 1, LZ4 below.
     pub compression: Vec<Compression>,
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub table_bytes: u64,
 
     /// Rule that keeps tables in shape: which tables are merged, and when. A store may be opened
@@ -250,16 +251,11 @@ pub struct Options {
     /// one. With the policy [`CompactionPolicy::Score`] four times as many, if writers are not
     /// slowed down before.
     pub level0_merge: usize,
-    /// Sub-levels of level 0 at which writers are slowed down. Default: 20.
+    /// Sub-levels of level 0 at which writers are slowed down; at 16 more they stop. Default: 20.
     pub level0_slowdown: usize,
-    /// Sub-levels of level 0 at which writers stop. Default: 36.
-    pub level0_stop: usize,
-    /// Bytes that merges may owe before writers are slowed down. Default: 16 GiB.
-    pub debt_slowdown_bytes: u64,
-    /// Bytes that merges may owe before writers stop. Default: 64 GiB.
-    pub debt_stop_bytes: u64,
     /// Target size of level 1, of no effect with the policy `Tiered`. Default: 512 MiB, as much as
     /// goes down from level 0 at a time with arenas of 64 MiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub level1_bytes: u64,
     /// Size of a level as a multiple of the one above it; with the policies `Tiered` and `Lazy` the
     /// number of sub-levels that send a level down. Default: 10.
@@ -269,25 +265,23 @@ pub struct Options {
     /// at least 1. A few more threads, which mostly wait, flush, install, prepare arenas and delete
     /// old tables.
     pub compaction_threads: usize,
-    /// Bytes of input of the largest slice of a merge. Each slice is installed on its own, so a
-    /// crash or a close loses no more work than one slice for each thread. Default: 256 MiB.
-    pub slice_bytes: u64,
 
     /// Bytes a second that flushes and merges write together, while merges owe little. A merge
     /// waits before each write. A flush does not, and merges make up for it: so the two exceed the
     /// rate only where flushes alone do. The more merges owe, the higher the rate, in steps that
-    /// double it. Well before [`Options::debt_slowdown_bytes`] or [`Options::level0_slowdown`] is
-    /// reached there is no limit, so that it holds no writer back.
+    /// double it. Well before writers are slowed down there is no limit, so that it holds no writer back.
     /// [`Db::compact`](crate::Db::compact) waits for merges that keep to the rate,
     /// [`Db::close`](crate::Db::close) ends it.
     ///
     /// Not limited: new writes in arenas, the manifest, and all reads, those of merges included. At
     /// least 64 KiB. Default (`None`): no limit.
+    #[serde(deserialize_with = "byte_size::deserialize_some")]
     pub background_bytes_per_second: Option<u64>,
 
     /// Bytes of memory for data read from tables: blocks, and the entries of the read buffer. Up to
     /// a quarter of them, and up to three quarters of the part that the read buffer leaves, holds
     /// blocks of the index that stay as long as their table does. Default: 64 MiB.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub cache_bytes: u64,
     /// Settings of the read buffer, which keeps the newest versions of keys that are read again and
     /// again, entry by entry. More of them fit than in blocks, and reads find them faster. Default:
@@ -317,9 +311,6 @@ pub struct Options {
     /// they are read. The library never raises the limit of its process; the command `terrace`
     /// raises its own.
     pub max_open_tables: Option<usize>,
-    /// Bytes of the manifest beyond which it is rewritten, if it is twice as long as the last
-    /// rewrite left it. Default: 4 MiB.
-    pub manifest_bytes: u64,
 
     /// Place of files. Default: the real file system.
     #[serde(skip, default = "real_storage")]
@@ -358,6 +349,10 @@ pub struct Options {
     /// none; see [`Db::events`](crate::Db::events) for the last events.
     #[serde(skip)]
     pub event_listener: Option<Arc<dyn EventListener>>,
+    /// Constants that tests replace.
+    #[doc(hidden)]
+    #[serde(skip_serializing_if = "Constants::are_own")]
+    pub constants: Constants,
     /// Source of the random numbers of tables and openings. Tests seed it so that runs repeat.
     #[doc(hidden)]
     #[serde(skip)]
@@ -376,10 +371,8 @@ impl Default for Options {
             persist_every: None,
             memory_bytes: None,
             arena_bytes: 64 << 20,
-            arena_index_bytes: 32 << 20,
             max_arenas: 3,
             max_batch_bytes: 256 << 20,
-            pinned_bytes: 64 << 20,
             block_bytes: form.block_bytes,
             restart_interval: form.restart_interval,
             filter_bits_per_key: form.filter_bits_per_key,
@@ -392,22 +385,17 @@ impl Default for Options {
             tombstone_age_seconds: 30 * 24 * 60 * 60,
             level0_merge: 8,
             level0_slowdown: 20,
-            level0_stop: 36,
-            debt_slowdown_bytes: 16 << 30,
-            debt_stop_bytes: 64 << 30,
             level1_bytes: form.level1_bytes,
             level_ratio: form.level_ratio,
             compaction_threads: std::thread::available_parallelism().map_or(1, |processors| {
                 processors.get().saturating_sub(1).clamp(1, 64)
             }),
-            slice_bytes: 256 << 20,
             background_bytes_per_second: None,
             cache_bytes: 64 << 20,
             read_buffer: ReadBufferOptions::default(),
             direct_io: false,
             poll_reads: None,
             max_open_tables: None,
-            manifest_bytes: 4 << 20,
             storage: real_storage(),
             region: None,
             region_dir: None,
@@ -418,6 +406,7 @@ impl Default for Options {
             emulate_power_safety: false,
             background: Background::Threads,
             event_listener: None,
+            constants: Constants::default(),
             randomness: Randomness::from_os(),
         }
     }
@@ -455,7 +444,6 @@ impl Options {
         Options {
             storage: Arc::new(disk),
             arena_bytes: 4 << 20,
-            arena_index_bytes: 2 << 20,
             table_bytes: 4 << 20,
             level1_bytes: 16 << 20,
             cache_bytes: 8 << 20,
@@ -482,7 +470,7 @@ impl Options {
             policy: self.compaction_policy,
             level0_merge: self.level0_merge,
             level0_slowdown: self.level0_slowdown,
-            slice_bytes: self.slice_bytes,
+            slice_bytes: self.constants.slice_bytes,
             dedup_threshold: self.dedup_threshold,
             least_score: self.least_score,
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use terrace::{Db, ForwardPolicy, Options, ReadBufferOptions};
+use terrace::{Constants, Db, ForwardPolicy, Options, ReadBufferOptions};
 
 const ARENA_BYTES: u64 = 256 << 10;
 const OWN_BYTES: u64 = 2_000_000;
@@ -13,13 +13,15 @@ const LONG: Duration = Duration::from_millis(5_100);
 fn options(borrows_arenas: bool) -> Options {
     Options {
         arena_bytes: ARENA_BYTES,
-        arena_index_bytes: ARENA_BYTES / 2,
         max_arenas: 3,
         cache_bytes: 2 * OWN_BYTES,
         read_buffer: ReadBufferOptions {
             policy: ForwardPolicy::All,
-            borrows_arenas,
             ..ReadBufferOptions::default()
+        },
+        constants: Constants {
+            borrows_arenas: Some(borrows_arenas),
+            ..Constants::default()
         },
         ..Options::default()
     }

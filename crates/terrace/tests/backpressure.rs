@@ -25,7 +25,6 @@ fn options(storage: Arc<dyn Storage>) -> Options {
         storage,
         background: Background::Inline,
         arena_bytes: 64 << 10,
-        arena_index_bytes: 1 << 20,
         ..Options::default()
     }
 }
@@ -282,7 +281,10 @@ fn a_poisoned_store_lets_its_stopped_writers_go() {
             background: Background::Threads,
             level0_merge: 1,
             level0_slowdown: 1,
-            level0_stop: 2,
+            constants: terrace::Constants {
+                level0_stop: Some(2),
+                ..terrace::Constants::default()
+            },
             // Another form in level 1: a move would not be stopped by the gate.
             compression: vec![Compression::None, Compression::Lz4],
             ..options(storage)

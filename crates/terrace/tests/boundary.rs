@@ -19,12 +19,10 @@ fn options() -> Options {
         // Every block is taken in at its first read.
         direct_io: true,
         arena_bytes: MIB,
-        arena_index_bytes: MIB / 2,
         max_arenas: 3,
         read_buffer: ReadBufferOptions {
             share_percent: 75,
             policy: ForwardPolicy::All,
-            ..ReadBufferOptions::default()
         },
         ..Options::default()
     }

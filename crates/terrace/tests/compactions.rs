@@ -207,7 +207,6 @@ fn a_level_tells_how_often_it_has_its_keys() {
             background: Background::Inline,
             level0_merge: 100,
             level0_slowdown: 1000,
-            level0_stop: 1001,
             // Tables of level 0 stay as they are flushed.
             arena_bytes: 1 << 20,
             ..Options::in_memory()

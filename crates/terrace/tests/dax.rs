@@ -22,7 +22,6 @@ fn options() -> Options {
         persist_method: PersistMethod::Dax,
         durability: Some(Durability::PowerSafe),
         arena_bytes: 64 << 10,
-        arena_index_bytes: 256 << 10,
         table_bytes: 64 << 10,
         level1_bytes: 256 << 10,
         ..Options::default()

@@ -21,9 +21,12 @@ fn options(disk: &SimulatedStorage, plan: &FaultPlan) -> Options {
         background: Background::Inline,
         arena_bytes: 16 << 20,
         // Iterators are not sent away from the tables that they read.
-        pinned_bytes: 1 << 30,
         level0_merge: 2,
         level1_bytes: 1 << 30,
+        constants: terrace::Constants {
+            pinned_bytes: Some(1 << 30),
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }

@@ -36,10 +36,12 @@ fn small(storage: Arc<dyn Storage>) -> Options {
     Options {
         storage,
         arena_bytes: 16 << 10,
-        arena_index_bytes: 16 << 10,
-        manifest_bytes: 1 << 10,
         cache_bytes: 0,
         background: Background::Inline,
+        constants: terrace::Constants {
+            manifest_bytes: 1 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }

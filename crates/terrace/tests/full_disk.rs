@@ -33,12 +33,14 @@ fn setting(name: &str, default: u64) -> u64 {
 fn options() -> Options {
     Options {
         arena_bytes: 1 << 20,
-        arena_index_bytes: 1 << 20,
         table_bytes: 1 << 20,
         level1_bytes: 4 << 20,
         level_ratio: 4,
         compression: vec![Compression::None],
-        manifest_bytes: 64 << 10,
+        constants: terrace::Constants {
+            manifest_bytes: 64 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }

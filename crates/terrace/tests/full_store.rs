@@ -40,7 +40,6 @@ fn options(storage: &SimulatedStorage, with: Options) -> Options {
 fn small() -> Options {
     Options {
         arena_bytes: 1 << 20,
-        arena_index_bytes: 1 << 20,
         table_bytes: 1 << 20,
         level1_bytes: 4 << 20,
         ..Options::default()

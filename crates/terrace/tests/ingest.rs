@@ -323,7 +323,10 @@ fn loads_do_not_pile_up_at_the_top() {
     let machine = Machine::new(Method::Written, 1);
     let options = Options {
         level0_slowdown: 4,
-        level0_stop: 8,
+        constants: terrace::Constants {
+            level0_stop: Some(8),
+            ..terrace::Constants::default()
+        },
         ..machine.options()
     };
     let db = Db::open(STORE, options).unwrap();

@@ -50,14 +50,16 @@ fn options(storage: Arc<dyn Storage>) -> Options {
     Options {
         storage,
         arena_bytes: 64 << 10,
-        arena_index_bytes: 1 << 20,
         block_bytes: 512,
         table_bytes: 8 << 10,
-        slice_bytes: 8 << 10,
         compaction_threads: 2,
         level0_merge: 2,
         level1_bytes: 1 << 20,
         background: Background::Inline,
+        constants: terrace::Constants {
+            slice_bytes: 8 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }
@@ -437,7 +439,11 @@ fn stopped_writers_are_told_of() {
     let merges = FaultPlan::new(filter);
     let options = Options {
         level0_slowdown: 2,
-        level0_stop: 3,
+        constants: terrace::Constants {
+            level0_stop: Some(3),
+            slice_bytes: 8 << 10,
+            ..terrace::Constants::default()
+        },
         ..options(Arc::new(FailingStorage::new(
             Arc::new(disk),
             merges.clone(),

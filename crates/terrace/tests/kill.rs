@@ -76,14 +76,16 @@ impl Kind {
             durability: Some(self.durability()),
             persist_method: self.method(),
             arena_bytes: 64 << 10,
-            arena_index_bytes: 256 << 10,
             table_bytes: 32 << 10,
             block_bytes: 1 << 10,
             level0_merge: 2,
             level1_bytes: 64 << 10,
             level_ratio: 4,
             max_open_tables: Some(16),
-            manifest_bytes: 8 << 10,
+            constants: terrace::Constants {
+                manifest_bytes: 8 << 10,
+                ..terrace::Constants::default()
+            },
             ..Options::default()
         }
     }

@@ -43,14 +43,16 @@ fn options(disk: &SimulatedStorage) -> Options {
     Options {
         storage: Arc::new(disk.clone()),
         arena_bytes: 64 << 10,
-        arena_index_bytes: 1 << 20,
         max_arenas: 2,
         table_bytes: 8 << 10,
-        slice_bytes: 8 << 10,
         level0_merge: 2,
         level0_slowdown: 3,
-        level0_stop: 4,
         compression: vec![Compression::None, Compression::Lz4],
+        constants: terrace::Constants {
+            level0_stop: Some(4),
+            slice_bytes: 8 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }

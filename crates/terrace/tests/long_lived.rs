@@ -33,14 +33,17 @@ fn what_is_held_for_long_costs_no_more_than_its_budget() {
     // Level 0 holds writers back, so that the bound on the tables holds on a busy machine too.
     let options = Options {
         level0_slowdown: 24,
-        level0_stop: 48,
+        constants: terrace::Constants {
+            level0_stop: Some(48),
+            ..terrace::Constants::default()
+        },
         ..tiny(Options {
             storage: Arc::new(disk),
             ..Options::default()
         })
     };
-    let pins_bytes =
-        options.pinned_bytes + (options.max_arenas as u64 + 1) * (options.arena_bytes + (1 << 20));
+    let pins_bytes = options.pinned_bytes()
+        + (options.max_arenas as u64 + 1) * (options.arena_bytes + (1 << 20));
     let db = Db::open("/store", options).unwrap();
     (0..WRITERS).for_each(|thread| fill(&db, thread, 1));
     let snapshot = db.snapshot();

@@ -47,7 +47,6 @@ fn what_the_block_cache_gives_the_read_buffer_is_not_taken_twice() {
         // Every block is taken in at its first read.
         direct_io: true,
         arena_bytes: 4 * MIB,
-        arena_index_bytes: MIB,
         max_arenas: 2,
         read_buffer: ReadBufferOptions {
             share_percent: 85,

@@ -7,7 +7,7 @@ mod support;
 
 use support::machine::{Machine, Method};
 use support::model::Model;
-use support::script::{KEYSPACES, Run, Script, policies, read_buffer};
+use support::script::{KEYSPACES, Run, Script, policies, with_read_buffer};
 use terrace::{Background, Db, Options, PersistMethod};
 
 /// Short lives, so that the model's replay of snapshots stays cheap.
@@ -20,8 +20,7 @@ fn model(method: Method, background: Background, share: u64) {
         let machine = Machine::new(method, life);
         let options = terrace::Options {
             background,
-            read_buffer: read_buffer(life),
-            ..machine.options()
+            ..with_read_buffer(life, machine.options())
         };
         let mut script = Script::new(life, method.persists());
         let mut run = Run::new(Model::default());

@@ -241,10 +241,13 @@ fn a_merge_that_writes_more_than_was_predicted_is_given_up_and_goes_on_later() {
         let disk = SimulatedStorage::new(3, CrashSwitch::new());
         let options = |compaction_policy| Options {
             compaction_policy,
-            slice_bytes: 1 << 20,
             table_bytes: 64 << 10,
             level0_merge: 2,
             level_ratio: 12,
+            constants: terrace::Constants {
+                slice_bytes: 1 << 20,
+                ..terrace::Constants::default()
+            },
             ..options(&disk)
         };
         let db = Db::open(STORE, options(CompactionPolicy::Tiered)).unwrap();

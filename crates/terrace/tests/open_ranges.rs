@@ -15,7 +15,6 @@ fn options(disk: &SimulatedStorage) -> Options {
     Options {
         storage: Arc::new(disk.clone()),
         arena_bytes: 256 << 10,
-        arena_index_bytes: 64 << 10,
         background: Background::Inline,
         ..Options::default()
     }

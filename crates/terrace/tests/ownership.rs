@@ -19,7 +19,6 @@ use terrace_storage::{
 fn small() -> Options {
     Options {
         arena_bytes: 64 << 10,
-        arena_index_bytes: 256 << 10,
         table_bytes: 32 << 10,
         background: Background::Inline,
         ..Options::default()
@@ -366,7 +365,10 @@ fn an_owner_whose_current_was_replaced_refuses_writes_and_says_why() {
     let root = tempfile::tempdir().unwrap();
     let (path, backup) = (root.path().join("store"), root.path().join("backup"));
     let options = Options {
-        manifest_bytes: 4 << 10,
+        constants: terrace::Constants {
+            manifest_bytes: 4 << 10,
+            ..terrace::Constants::default()
+        },
         ..small()
     };
     let current = |path: &Path| fs::read_to_string(path.join("CURRENT")).unwrap();

@@ -31,16 +31,18 @@ fn options(disk: &SimulatedStorage, plan: &FaultPlan) -> Options {
     Options {
         storage: Arc::new(FailingStorage::new(Arc::new(disk.clone()), plan.clone())),
         arena_bytes: 64 << 10,
-        arena_index_bytes: 1 << 20,
         max_arenas: 2,
         table_bytes: 8 << 10,
-        slice_bytes: 8 << 10,
         level0_merge: 2,
         level0_slowdown: 3,
-        level0_stop: 4,
         // Another form in level 1: tables are merged and not moved.
         compression: vec![Compression::None, Compression::Lz4],
         background: Background::Threads,
+        constants: terrace::Constants {
+            level0_stop: Some(4),
+            slice_bytes: 8 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }
@@ -478,7 +480,10 @@ fn a_panic_answers_those_who_wait_for_another_step() {
                 max_arenas: 8,
                 // The merge that is held stops no writer.
                 level0_slowdown: 20,
-                level0_stop: 30,
+                constants: terrace::Constants {
+                    level0_stop: Some(30),
+                    ..options.constants
+                },
                 ..options
             }
         });

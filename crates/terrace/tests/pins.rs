@@ -17,7 +17,7 @@ fn fill(db: &Db, round: u32) {
 fn iterators_that_nobody_moves_pin_no_more_than_the_budget() {
     let machine = Machine::new(Method::Written, 1);
     let options = machine.options();
-    let budget_bytes = options.pinned_bytes;
+    let budget_bytes = options.pinned_bytes();
     let db = Db::open("/store", options).unwrap();
     fill(&db, 0);
     let mut iterators: Vec<_> = (0..20)
@@ -56,8 +56,8 @@ fn iterators_that_nobody_moves_pin_no_more_than_the_budget() {
 fn thousands_of_large_values_pin_no_more_than_the_budget_and_the_live_arenas() {
     let machine = Machine::new(Method::Written, 2);
     let options = machine.options();
-    let bound_bytes =
-        options.pinned_bytes + (options.max_arenas as u64 + 1) * (options.arena_bytes + (1 << 20));
+    let bound_bytes = options.pinned_bytes()
+        + (options.max_arenas as u64 + 1) * (options.arena_bytes + (1 << 20));
     let db = Db::open("/store", options).unwrap();
     let mut values: Vec<(u32, Value)> = Vec::new();
     for number in 0..3000u32 {

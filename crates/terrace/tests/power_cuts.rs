@@ -25,11 +25,13 @@ fn options(disk: &SimulatedStorage) -> Options {
         durability: Some(Durability::PowerSafe),
         background: Background::Inline,
         arena_bytes: 16 << 10,
-        arena_index_bytes: 64 << 10,
         table_bytes: 8 << 10,
         level0_merge: 2,
         level1_bytes: 16 << 10,
-        manifest_bytes: 2 << 10,
+        constants: terrace::Constants {
+            manifest_bytes: 2 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }

@@ -23,7 +23,6 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         background: Background::Inline,
         arena_bytes: 64 << 10,
         table_bytes: 8 << 10,
-        slice_bytes: 256 << 10,
         block_bytes: 1 << 10,
         level0_merge: 4,
         level_ratio: 10,
@@ -31,7 +30,11 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         dedup_threshold: 1.2,
         cache_bytes: 8 << 20,
         max_open_tables: Some(1000),
-        manifest_bytes: 1 << 20,
+        constants: terrace::Constants {
+            slice_bytes: 256 << 10,
+            manifest_bytes: 1 << 20,
+            ..terrace::Constants::default()
+        },
         ..support::script::tiny(Options::in_memory())
     }
 }
@@ -142,7 +145,6 @@ fn updates_that_are_spread_evenly_are_merged_as_a_whole() {
 fn small(machine: &Machine) -> Options {
     Options {
         table_bytes: 1 << 10,
-        slice_bytes: 8 << 10,
         level0_merge: 2,
         // Nor does the policy of the score wait for more.
         level0_slowdown: 5,
@@ -151,6 +153,10 @@ fn small(machine: &Machine) -> Options {
         dedup_threshold: 1.2,
         // Which merges pay depends on the hashes of keys; a run repeats.
         randomness: internal::Randomness::seeded(1),
+        constants: terrace::Constants {
+            slice_bytes: 8 << 10,
+            ..terrace::Constants::default()
+        },
         ..machine.options()
     }
 }

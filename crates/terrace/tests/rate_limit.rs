@@ -22,15 +22,17 @@ fn options(storage: Arc<dyn Storage>) -> Options {
     Options {
         storage,
         arena_bytes: 4 << 20,
-        arena_index_bytes: 1 << 20,
         table_bytes: 128 << 10,
-        slice_bytes: 128 << 10,
         compaction_threads: 2,
         level0_merge: 2,
         level1_bytes: 64 << 20,
         compression: vec![Compression::None],
         background: Background::Inline,
         background_bytes_per_second: Some(RATE),
+        constants: terrace::Constants {
+            slice_bytes: 128 << 10,
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }
@@ -192,7 +194,11 @@ fn the_rate_rises_with_what_is_owed_until_no_writer_is_held_back() {
     let options = Options {
         background: Background::Threads,
         level0_slowdown: 8,
-        level0_stop: 9,
+        constants: terrace::Constants {
+            level0_stop: Some(9),
+            slice_bytes: 128 << 10,
+            ..terrace::Constants::default()
+        },
         ..options(Arc::new(disk()))
     };
     let db = internal::open_on(STORE, options, clock.clone()).unwrap();

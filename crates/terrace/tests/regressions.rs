@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::machine::{Machine, Method};
-use support::script::read_buffer;
+use support::script::with_read_buffer;
 use terrace::{
     Background, Compression, Db, Durability, Error, KeyspaceOptions, Options, ReadBufferOptions,
     ReadOptions, Result, WriteBatch, WriteOptions, internal,
@@ -299,8 +299,7 @@ fn deep(machine: &Machine, level0_merge: usize) -> Options {
         level0_merge,
         level1_bytes: 1 << 10,
         // Answers must come from the tables, not from elsewhere.
-        read_buffer: read_buffer(0),
-        ..machine.options()
+        ..with_read_buffer(0, machine.options())
     }
 }
 
@@ -355,7 +354,6 @@ fn a_number_is_visible_only_when_its_batch_is_in_the_index() {
     let options = Options {
         durability: Some(Durability::Volatile),
         arena_bytes: 16 << 20,
-        arena_index_bytes: 64 << 20,
         background: Background::Inline,
         storage: Machine::new(Method::Volatile, 1).options().storage,
         ..Options::default()
@@ -416,6 +414,10 @@ fn the_read_buffer_wakes_when_the_tables_outgrow_the_cache() {
     let machine = Machine::new(Method::Written, 1);
     let options = Options {
         read_buffer: ReadBufferOptions::default(),
+        constants: terrace::Constants {
+            while_blocks_fit: false,
+            ..machine.options().constants
+        },
         compression: vec![Compression::None],
         ..machine.options()
     };

@@ -21,7 +21,6 @@ fn options() -> Options {
         background: Background::Inline,
         level0_merge: 1000,
         level0_slowdown: 2000,
-        level0_stop: 3000,
         ..Options::default()
     }
 }
@@ -161,8 +160,11 @@ fn disk_options(disk: &SimulatedStorage) -> Options {
     Options {
         storage: Arc::new(disk.clone()),
         durability: Some(Durability::PowerSafe),
-        manifest_bytes: 2 << 10,
         level0_merge: 3,
+        constants: terrace::Constants {
+            manifest_bytes: 2 << 10,
+            ..terrace::Constants::default()
+        },
         ..options()
     }
 }
@@ -258,7 +260,6 @@ fn a_flush_of_many_keyspaces_writes_no_multiple_of_its_own_bytes() {
     const ROUNDS: u32 = 20;
     let options = Options {
         arena_bytes: 4 << 20,
-        arena_index_bytes: 4 << 20,
         compression: vec![terrace::Compression::None],
         ..options()
     };

@@ -398,10 +398,12 @@ fn store_with_level_0(path: &Path, options: Options, one_in: u32) -> Db {
         background: Background::Inline,
         // A small sub-level stays one of its own: arenas of 1 MiB take no table of level 0 along.
         arena_bytes: if one_in == SMALL { 1 << 20 } else { 2 << 20 },
-        arena_index_bytes: 1 << 20,
         level0_merge: 4,
         level1_bytes: 1 << 30,
-        pinned_bytes: 1 << 30,
+        constants: terrace::Constants {
+            pinned_bytes: Some(1 << 30),
+            ..terrace::Constants::default()
+        },
         ..tiny(options)
     };
     let db = Db::open(path, options).unwrap();

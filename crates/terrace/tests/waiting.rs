@@ -69,7 +69,6 @@ impl Meanwhile {
 fn small() -> Options {
     Options {
         arena_bytes: 64 << 10,
-        arena_index_bytes: 256 << 10,
         table_bytes: 32 << 10,
         background: Background::Inline,
         ..Options::default()

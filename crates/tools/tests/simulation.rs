@@ -28,16 +28,17 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         background: Background::Inline,
         compression: vec![Compression::None],
         arena_bytes,
-        arena_index_bytes: arena_bytes,
         table_bytes: arena_bytes,
-        slice_bytes: 4 * arena_bytes,
         compaction_threads: 2,
         level0_merge: 4,
         level0_slowdown: 1000,
-        level0_stop: 1001,
         level1_bytes: 3 * arena_bytes,
         level_ratio: 7,
         max_open_tables: Some(10_000),
+        constants: terrace::Constants {
+            slice_bytes: 4 * arena_bytes,
+            ..terrace::Constants::default()
+        },
         ..Options::in_memory()
     }
 }

@@ -112,7 +112,6 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
             DurabilityClass::PowerCut => Durability::PowerSafe,
         }),
         arena_bytes: settings.write_buffer_bytes,
-        arena_index_bytes: settings.write_buffer_bytes / 2,
         max_arenas: settings.write_buffers as usize,
         cache_bytes: settings.cache_bytes,
         direct_io: settings.direct_io,
@@ -150,7 +149,6 @@ fn bounded(options: Options, settings: &Settings, bound_bytes: u64) -> Options {
             true => settings.direct_write_buffer_bytes,
             false => unset.arena_bytes,
         },
-        arena_index_bytes: unset.arena_index_bytes,
         cache_bytes: match settings.cache_is_chosen {
             true => settings.direct_cache_bytes,
             false => unset.cache_bytes,

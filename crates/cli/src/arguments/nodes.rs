@@ -188,14 +188,9 @@ pub struct NodeServe {
 
 /// Reads a number of bytes, with or without a suffix.
 fn size(text: &str) -> Result<u64, String> {
-    const SUFFIXES: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-    let suffix = SUFFIXES
-        .iter()
-        .find_map(|(suffix, shift)| Some((text.strip_suffix(suffix)?.trim_end(), *shift)));
-    let (digits, shift) = suffix.unwrap_or((text, 0));
-    let bytes = number(digits)
+    let bytes = number(text)
         .ok()
-        .and_then(|number| number.checked_mul(1 << shift));
+        .or_else(|| terrace_tools::options::size(text));
     bytes.ok_or_else(|| "a size is expected, such as 1073741824, 1e9, 512MiB or 2GiB".to_owned())
 }
 

@@ -4,10 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = terrace_tools::options::size(text);
+    bytes.ok_or_else(|| "a size is expected, such as 536870912, 512MiB or 2GiB".to_owned())
+}
+
 #[derive(Debug, Args)]
 pub struct ShownOptions {
     /// Option to show alone, such as level_ratio or read_buffer.policy
     pub name: Option<String>,
+    /// Show the sizes that follow from a bound on the store's memory, such as 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with_all = ["name", "json"])]
+    pub memory: Option<u64>,
     /// Print a JSON object, with the options of keyspaces, too
     #[arg(long)]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! The options of a store, or one option.
 
 use serde_json::json;
-use terrace_tools::options::{DescribedOption, all, find, near, toml};
+use terrace_tools::options::{DescribedOption, all, find, near, toml_within};
 
 use crate::arguments::ShownOptions;
 use crate::failure::{Failure, Result};
@@ -9,7 +9,7 @@ use crate::output::{print, print_json};
 
 pub fn run(arguments: &ShownOptions) -> Result<()> {
     match (&arguments.name, arguments.json) {
-        (None, false) => print(toml()?),
+        (None, false) => print(toml_within(arguments.memory)?),
         (None, true) => print_options(&all()?),
         (Some(name), true) => print_options(&known(name)?),
         (Some(name), false) => {

@@ -179,16 +179,17 @@ fn speeds(arguments: &SimulateCompaction) -> Option<Speeds> {
 fn sized(buffer_bytes: u64) -> Options {
     Options {
         arena_bytes: buffer_bytes,
-        arena_index_bytes: buffer_bytes / 2,
         table_bytes: buffer_bytes,
         compression: vec![Compression::None],
         level0_merge: 4,
         level0_slowdown: 20,
-        level0_stop: 36,
         level1_bytes: buffer_bytes.saturating_mul(4),
-        slice_bytes: buffer_bytes.saturating_mul(4),
-        debt_slowdown_bytes: buffer_bytes.saturating_mul(256),
-        debt_stop_bytes: buffer_bytes.saturating_mul(1024),
+        constants: terrace::Constants {
+            slice_bytes: buffer_bytes.saturating_mul(4),
+            debt_slowdown_bytes: buffer_bytes.saturating_mul(256),
+            debt_stop_bytes: buffer_bytes.saturating_mul(1024),
+            ..terrace::Constants::default()
+        },
         ..Options::default()
     }
 }

@@ -32,7 +32,6 @@ const ATTEMPTS: usize = 5;
 fn options() -> Options {
     Options {
         arena_bytes: 1 << 20,
-        arena_index_bytes: 1 << 20,
         ..Options::default()
     }
 }

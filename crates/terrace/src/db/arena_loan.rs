@@ -1,4 +1,4 @@
-//! Idle arenas lend their memory to the read buffer, if the options say so.
+//! Idle arenas lend their memory to the read buffer of a store whose memory is bounded.
 //!
 //! A store has memory for as many arenas as may hold unflushed writes, and uses it all while writes
 //! come faster than flushes take them. Where few writes come, or none, one arena fills for seconds
@@ -35,7 +35,7 @@ const ALL: usize = usize::MAX;
 
 /// Returns the maximum number of bytes that the arenas of a region lend.
 pub(crate) fn lendable_bytes(options: &Options, region: &Description) -> u64 {
-    match options.read_buffer.borrows_arenas {
+    match options.borrows_arenas() {
         true => loan(options, region, 0).bytes(),
         false => 0,
     }

@@ -66,7 +66,7 @@ impl Store {
         let next_bytes = self.spare_or_next_bytes();
         let capacity_bytes = capacity_for_payload(payload_bytes as u64);
         capacity_bytes.is_some_and(|capacity_bytes| capacity_bytes <= next_bytes)
-            && MemTable::index_bytes_for(u64::from(records)) <= self.options.arena_index_bytes
+            && MemTable::index_bytes_for(u64::from(records)) <= self.options.arena_index_bytes()
     }
 
     /// Returns the size of the arena after the active one, if no larger one is free.
@@ -299,7 +299,7 @@ impl Store {
     /// Returns a MemTable on an arena. Its index takes `records` at least.
     fn memtable(&self, arena: Arc<Arena>, records: u32) -> MemTable {
         let index_bytes = MemTable::index_bytes_for(u64::from(records));
-        let index_bytes = index_bytes.max(self.options.arena_index_bytes);
+        let index_bytes = index_bytes.max(self.options.arena_index_bytes());
         MemTable::new(arena, index_bytes, self.writes.hash_seed)
     }
 

@@ -187,9 +187,9 @@ impl Store {
     fn slowdown_limits(&self) -> Limits {
         Limits {
             level0_slowdown: self.options.level0_slowdown,
-            level0_stop: self.options.level0_stop,
-            debt_slowdown_bytes: self.options.debt_slowdown_bytes,
-            debt_stop_bytes: self.options.debt_stop_bytes,
+            level0_stop: self.options.level0_stop(),
+            debt_slowdown_bytes: self.options.constants.debt_slowdown_bytes,
+            debt_stop_bytes: self.options.constants.debt_stop_bytes,
             free_sixteenths_slowdown: slowdown_below_sixteenths(self.options.max_arenas),
         }
     }

@@ -148,13 +148,6 @@ impl Reads {
         }
     }
 
-    /// Prepares the buffer before a frame is stored.
-    pub(crate) fn prepare_read_buffer(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
-        if let Some(buffer) = &self.read_buffer {
-            buffer.prepare(payload, first_sequence);
-        }
-    }
-
     /// Tells the buffer that versions before `sequence` in the keyspace may have been removed or
     /// replaced without naming keys. A range delete that is a record of its own does this when it
     /// is forwarded; every other change calls this before `sequence` is visible.

@@ -363,7 +363,7 @@ impl Store {
             }
             spare => MemTable::new(
                 spare?,
-                self.options.arena_index_bytes,
+                self.options.arena_index_bytes(),
                 self.writes.hash_seed,
             ),
         };

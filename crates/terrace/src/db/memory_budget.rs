@@ -130,7 +130,7 @@ fn replace(requests: &mut [Request], request: Request) {
 mod tests {
     use super::*;
     use crate::memory::READ_BUFFER;
-    use crate::options::ReadBufferOptions;
+    use crate::read_buffer::Settings;
 
     const MIB: u64 = 1 << 20;
 
@@ -140,7 +140,7 @@ mod tests {
             cache_bytes: 16 * MIB,
             ..Options::default()
         };
-        let buffer = ReadBuffer::new(ReadBufferOptions::default(), 12 * MIB, 7);
+        let buffer = ReadBuffer::new(Settings::default(), 12 * MIB, 7);
         let memory = MemoryBudget::of(&options, Some(&buffer));
         let cache = memory.block_cache(false, false);
         assert_eq!(cache.max_pinned_bytes(), 3 * MIB);
@@ -170,7 +170,7 @@ mod tests {
             cache_bytes: 16 * MIB,
             ..Options::default()
         };
-        let buffer = ReadBuffer::new(ReadBufferOptions::default(), 14 * MIB, 7);
+        let buffer = ReadBuffer::new(Settings::default(), 14 * MIB, 7);
         let memory = MemoryBudget::of(&options, Some(&buffer));
         let cache = memory.block_cache(true, true);
         assert_eq!(cache.max_pinned_bytes(), 3 * MIB / 2);

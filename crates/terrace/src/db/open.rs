@@ -37,7 +37,7 @@ use crate::db::write_rate::WriteRate;
 use crate::db::{Store, directory, fork};
 use crate::opening::Opening;
 use crate::options::{self, Durability, Options};
-use crate::read_buffer::ReadBuffer;
+use crate::read_buffer::{self, ReadBuffer};
 use crate::write_buffer::arena_size::first_arena_bytes;
 use crate::write_buffer::memtable::MemTable;
 use crate::{Error, Result};
@@ -206,7 +206,7 @@ impl Store {
             .map_err(|error| self.files.name_need(error, first_bytes))?;
         let active = Arc::new(MemTable::new(
             arena,
-            self.options.arena_index_bytes,
+            self.options.arena_index_bytes(),
             self.writes.hash_seed,
         ));
         let view = self.reads.view.load();
@@ -263,7 +263,7 @@ fn open_manifest(
     exists: bool,
 ) -> Result<Opened> {
     let manifest_options = ManifestOptions {
-        rewrite_above_bytes: options.manifest_bytes,
+        rewrite_above_bytes: options.constants.manifest_bytes,
     };
     if options.read_only {
         let locked = lock_current(&**directory, LockKind::Shared)?;
@@ -393,6 +393,11 @@ fn read_buffer_bytes(options: &Options) -> u64 {
 fn read_buffer(options: &Options, hash_seed: u64, lent_bytes: u64) -> Option<ReadBuffer> {
     let capacity_bytes = read_buffer_bytes(options);
     (capacity_bytes > 0).then(|| {
-        ReadBuffer::new(options.read_buffer, capacity_bytes, hash_seed).borrowing(lent_bytes)
+        ReadBuffer::new(
+            read_buffer::Settings::of(options),
+            capacity_bytes,
+            hash_seed,
+        )
+        .borrowing(lent_bytes)
     })
 }

@@ -478,7 +478,7 @@ pub(crate) fn take(
             found: Arc::clone(found),
             first_sequence: run.first_sequence,
             last_taken,
-            index_budget_bytes: options.arena_index_bytes,
+            index_budget_bytes: options.arena_index_bytes(),
             hash_seed,
         };
         recovered.report.arenas += 1;

@@ -45,8 +45,6 @@ impl Stage {
             storage: Arc::new(storage.clone()),
             region: Some(RegionSource::new(move || Ok(Box::new(memory.clone())))),
             arena_bytes: 8 << 10,
-            arena_index_bytes: 8 << 10,
-            pinned_bytes: 0,
             level0_merge: 1,
             cache_bytes: 16 << 10,
             read_buffer: ReadBufferOptions {
@@ -56,6 +54,10 @@ impl Stage {
             max_open_tables: Some(1),
             compaction_threads: 1,
             randomness: Randomness::seeded(1),
+            constants: crate::Constants {
+                pinned_bytes: Some(0),
+                ..crate::Constants::default()
+            },
             ..Options::default()
         };
         Arc::new(Stage {

@@ -255,10 +255,8 @@ mod tests {
         let options = Options {
             level0_merge: 100,
             level0_slowdown: 200,
-            level0_stop: 300,
             // A flush takes no table along.
             arena_bytes: 1 << 20,
-            arena_index_bytes: 1 << 19,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options).unwrap();

@@ -328,7 +328,6 @@ mod tests {
             background: Background::Inline,
             // A flush takes no table along.
             arena_bytes: 1 << 20,
-            arena_index_bytes: 1 << 19,
             ..Options::in_memory()
         };
         let db = Db::open("/store", options).unwrap();

@@ -294,7 +294,6 @@ impl Store {
             persisted_until,
             payload,
         };
-        self.reads.prepare_read_buffer(payload, first_sequence);
         at(Stage::ArenaCopy);
         let stored = self.store_frame(writer, &frame, admission)?;
         writer.last_sequence = last_sequence;
@@ -408,7 +407,7 @@ impl Store {
                 .add_if_long(StallCause::SealedArenas, began.elapsed());
             MemTable::new(
                 spare?,
-                self.options.arena_index_bytes,
+                self.options.arena_index_bytes(),
                 self.writes.hash_seed,
             )
         } else {

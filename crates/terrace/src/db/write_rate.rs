@@ -24,7 +24,7 @@ impl WriteRate {
                 bytes_per_second,
                 level0_merge: options.level0_merge,
                 level0_slowdown: options.level0_slowdown,
-                debt_slowdown_bytes: options.debt_slowdown_bytes,
+                debt_slowdown_bytes: options.constants.debt_slowdown_bytes,
             },
             limiter: Arc::new(RateLimiter::new(Some(bytes_per_second), clock)),
         })

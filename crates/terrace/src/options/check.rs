@@ -11,7 +11,9 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         self.keyspace_form().check()?;
         self.check_numbers()?;
-        self.check_slowdowns()?;
+        self.check_constants()?;
+        let (merge, slowdown) = (self.level0_merge as u64, self.level0_slowdown as u64);
+        check_number_from(STORE, "level0_slowdown", slowdown, merge)?;
         self.check_ratios()?;
         self.check_background()?;
         self.check_arenas()?;
@@ -27,31 +29,16 @@ impl Options {
             &[
                 ("memory_bytes", self.memory_bytes.unwrap_or(1 << 30)),
                 ("arena_bytes", self.arena_bytes),
-                ("arena_index_bytes", self.arena_index_bytes),
                 ("max_arenas", self.max_arenas as u64),
                 ("max_batch_bytes", self.max_batch_bytes),
                 ("tombstone_percent", self.tombstone_percent.into()),
                 ("tombstone_age_seconds", self.tombstone_age_seconds),
                 ("level0_merge", self.level0_merge as u64),
                 ("compaction_threads", self.compaction_threads as u64),
-                ("slice_bytes", self.slice_bytes),
                 ("max_open_tables", self.max_open_tables.unwrap_or(1) as u64),
                 ("cache_bytes", self.cache_bytes),
-                ("pinned_bytes", self.pinned_bytes),
-                ("manifest_bytes", self.manifest_bytes),
             ],
         )
-    }
-
-    /// Checks the thresholds of slow writers, of which each begins where another one ends.
-    fn check_slowdowns(&self) -> Result<()> {
-        let (slowdown, stop) = (self.level0_slowdown as u64, self.level0_stop as u64);
-        let (slowdown_bytes, stop_bytes) = (self.debt_slowdown_bytes, self.debt_stop_bytes);
-        let least_bytes = slowdown_bytes.saturating_add(1);
-        check_number_from(STORE, "level0_slowdown", slowdown, self.level0_merge as u64)?;
-        check_number_from(STORE, "level0_stop", stop, slowdown + 1)?;
-        check_number_from(STORE, "debt_slowdown_bytes", slowdown_bytes, 0)?;
-        check_number_from(STORE, "debt_stop_bytes", stop_bytes, least_bytes)
     }
 
     fn check_ratios(&self) -> Result<()> {

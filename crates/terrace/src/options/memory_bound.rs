@@ -89,16 +89,9 @@ impl Options {
         let arena_bytes = follow(&mut options.arena_bytes, unset.arena_bytes, || {
             arena_bytes_within(bound_bytes).min(unset.arena_bytes)
         });
-        follow(
-            &mut options.arena_index_bytes,
-            unset.arena_index_bytes,
-            || arena_bytes / 2,
-        );
         follow(&mut options.max_batch_bytes, unset.max_batch_bytes, || {
             (bound_bytes / 8).clamp(MIB, unset.max_batch_bytes)
         });
-        // Beyond none, iterators move on to the tables, and values are copied.
-        follow(&mut options.pinned_bytes, unset.pinned_bytes, || 0);
         follow(
             &mut options.compaction_threads,
             unset.compaction_threads,
@@ -106,7 +99,7 @@ impl Options {
         );
         let mut parts = Parts {
             arenas: arena_bytes.saturating_mul(options.max_arenas as u64),
-            pinned: options.pinned_bytes,
+            pinned: options.pinned_bytes(),
             compactions: COMPACTION_BYTES.saturating_mul(options.compaction_threads as u64),
             reserve: 0,
             cache: 0,
@@ -137,7 +130,6 @@ impl Options {
         follow(&mut buffer.policy, unset.read_buffer.policy, || {
             ForwardPolicy::All
         });
-        buffer.borrows_arenas = true;
         // Arenas are small: a compaction into level 1 is to bring enough.
         follow(&mut self.level0_merge, unset.level0_merge, || {
             12.min(self.level0_slowdown)
@@ -150,8 +142,8 @@ impl Options {
     fn does_not_fit(&self, bound_bytes: u64, parts: &Parts) -> Error {
         let shown = |bytes| Mebibytes(bytes).to_string();
         Error::invalid(format!(
-            "memory_bytes is {}, and the sizes need {}: arenas {} (max_arenas x arena_bytes), pinned_bytes \
-             {}, compactions {} (compaction_threads x {}), cache_bytes {}, and {} in reserve; raise \
+            "memory_bytes is {}, and the sizes need {}: arenas {} (max_arenas x arena_bytes), pinned \
+             memory {}, compactions {} (compaction_threads x {}), cache_bytes {}, and {} in reserve; raise \
              memory_bytes, or leave the sizes that are set at their defaults, from which they follow it",
             shown(bound_bytes),
             shown(parts.sum()),
@@ -212,10 +204,9 @@ mod tests {
     fn sizes_follow_the_bound_and_fill_it() {
         let sizes = |bytes| {
             let options = bounded(bytes).resolved().unwrap();
-            assert_eq!(options.arena_index_bytes, options.arena_bytes / 2);
             assert_eq!(options.level1_bytes, 16 * options.arena_bytes);
-            assert_eq!(options.pinned_bytes, 0);
-            assert!(options.direct_io && options.read_buffer.borrows_arenas);
+            assert_eq!(options.pinned_bytes(), 0);
+            assert!(options.direct_io && options.borrows_arenas());
             assert_eq!(options.poll_reads, Some(true));
             assert_eq!(options.max_tables_bytes(), Some(options.cache_bytes / 2));
             options.check().unwrap();
@@ -233,17 +224,16 @@ mod tests {
         let options = Options {
             arena_bytes: 8 * MIB,
             max_arenas: 2,
-            pinned_bytes: 4 * MIB,
             level0_merge: 5,
             poll_reads: Some(false),
             ..bounded(100 * MIB)
         };
         let resolved = options.resolved().unwrap();
         assert_eq!(resolved.arena_bytes, 8 * MIB);
-        assert_eq!(resolved.arena_index_bytes, 4 * MIB);
+        assert_eq!(resolved.arena_index_bytes(), 4 * MIB);
         assert_eq!(resolved.level0_merge, 5);
         assert_eq!(resolved.poll_reads, Some(false));
-        assert_eq!(resolved.cache_bytes, (100 - 16 - 4 - 8 - 8) * MIB);
+        assert_eq!(resolved.cache_bytes, (100 - 16 - 8 - 8) * MIB);
         let cached = Options {
             cache_bytes: 10 * MIB,
             ..options
@@ -272,7 +262,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "invalid argument: memory_bytes is 100 MiB, and the sizes need 131 MiB: arenas 15 MiB \
-             (max_arenas x arena_bytes), pinned_bytes 0 MiB, compactions 8 MiB (compaction_threads x \
+             (max_arenas x arena_bytes), pinned memory 0 MiB, compactions 8 MiB (compaction_threads x \
              8 MiB), cache_bytes 100 MiB, and 8 MiB in reserve; raise memory_bytes, or leave the sizes \
              that are set at their defaults, from which they follow it"
         );

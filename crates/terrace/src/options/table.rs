@@ -69,14 +69,10 @@ option_table! {
                 bytes(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES))
                 .unset("sizes have their defaults", "536870912");
         arena_bytes: option("Size of an arena with its index, the unit of flushes", ARENA_BYTES);
-        arena_index_bytes:
-            option("Part of an arena that its index may take, 42 bytes for a record", bytes(4 << 10, 8 << 30));
         max_arenas:
             option("Number of arenas that may hold unflushed writes, the active one included",
                 whole("arenas", 2, 64));
         max_batch_bytes: option("Size of the largest batch", bytes(1 << 10, MAX_VALUE_BYTES));
-        pinned_bytes:
-            option("Memory of flushed arenas that readers may keep", bytes(0, MAX_MEMORY_BYTES));
 
         block_bytes: BLOCK_BYTES;
         restart_interval: RESTART_INTERVAL;
@@ -102,22 +98,12 @@ option_table! {
         level0_slowdown:
             option("Number of sub-levels of level 0 that slows writers down, at least level0_merge",
                 whole("sub-levels", 1, 10_000));
-        level0_stop:
-            option("Number of sub-levels of level 0 that stops writers, more than level0_slowdown",
-                whole("sub-levels", 2, 100_000));
-        debt_slowdown_bytes:
-            option("Debt of compactions that slows writers down", bytes(1, 1 << 50));
-        debt_stop_bytes:
-            option("Debt of compactions that stops writers, more than debt_slowdown_bytes", bytes(2, 1 << 60));
         level1_bytes: LEVEL1_BYTES.applying(AtOpen);
         level_ratio: LEVEL_RATIO.applying(AtOpen);
 
         compaction_threads:
             option("Number of compactions, or slices of one, that run at a time", whole("threads", 1, 64))
                 .of_machine("one less than there are processors, from 1 to 64");
-        slice_bytes:
-            option("Largest input of a slice of a compaction, which is installed on its own",
-                bytes(1 << 10, 1 << 50));
         background_bytes_per_second:
             option("Rate at which flushes and compactions write together, while they owe little",
                 whole("bytes a second", LEAST_BYTES_PER_SECOND, u64::MAX))
@@ -134,9 +120,6 @@ option_table! {
             option("Number of tables kept open, with filter and top index in memory",
                 whole("tables", 1, 1 << 20))
                 .unset("half of the files that the process may open, at most 1000, for all its stores", "1000");
-        manifest_bytes:
-            option("Length of the manifest at which it is rewritten, if it has doubled since",
-                bytes(1 << 10, 1 << 30));
 
         region_dir:
             option("Directory for arenas, on a device or mount of their own", Values::Other("a path"))
@@ -152,7 +135,7 @@ option_table! {
         background:
             option("Runner of flushes and compactions: threads, or inline the thread of the caller",
                 Values::Name(&["threads", "inline"]));
-    } without { read_buffer storage region take_unlisted event_listener randomness }
+    } without { read_buffer storage region take_unlisted event_listener constants randomness }
 }
 
 option_table! {
@@ -160,11 +143,8 @@ option_table! {
     pub static READ_BUFFER: ReadBufferOptions as "read_buffer." {
         policy:
             option("Writes that enter the read buffer",
-                Values::Name(&["resident", "all", "invalidate_first"]));
-        structure: option("Structure of its entries", Values::Name(&["hash", "ordered"]));
+                Values::Name(&["resident", "all"]));
         share_percent:
             option("Share of cache_bytes that the read buffer may take; 0 for none", whole("percent", 0, 90));
-        borrows_arenas: switch("Use of the memory of idle arenas");
-        while_blocks_fit: switch("Entries even where cache_bytes holds every block of the store");
     } without { }
 }

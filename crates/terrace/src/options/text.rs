@@ -7,13 +7,14 @@ use crate::options::Options;
 
 impl Options {
     /// Reads settings from TOML, one `name = value` for each field of [`Options`] that is not to
-    /// have its default; sizes are in bytes. Components have no text form and keep their defaults.
+    /// have its default. Sizes are numbers of bytes, or texts such as `"64MiB"`. Components have no
+    /// text form and keep their defaults.
     ///
     /// ```
     /// let options = terrace::Options::from_toml(
     ///     r#"
     ///     durability = "PowerSafe"
-    ///     cache_bytes = 268_435_456
+    ///     cache_bytes = "256MiB"
     ///     compression = ["none", "none", "lz4", "zstd"]
     ///     "#,
     /// )?;
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
     use crate::{
         Background, CompactionPolicy, Compression, Durability, ForwardPolicy, PersistMethod,
-        ReadBufferOptions, ReadBufferStructure,
+        ReadBufferOptions,
     };
 
     #[test]
@@ -95,11 +96,8 @@ mod tests {
             poll_reads: Some(false),
             memory_bytes: Some(1 << 30),
             read_buffer: ReadBufferOptions {
-                policy: ForwardPolicy::InvalidateFirst,
-                structure: ReadBufferStructure::Ordered,
+                policy: ForwardPolicy::All,
                 share_percent: 0,
-                borrows_arenas: true,
-                while_blocks_fit: true,
             },
             ..Options::default()
         };
@@ -116,11 +114,26 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_numbers_or_texts_with_a_unit() {
+        let text = "memory_bytes = \"1GiB\"\ncache_bytes = 4096\nblock_bytes = \"8 KiB\"\n\
+                    background_bytes_per_second = \"1MiB\"\n";
+        let options = Options::from_toml(text).unwrap();
+        assert_eq!(options.memory_bytes, Some(1 << 30));
+        assert_eq!(options.cache_bytes, 4096);
+        assert_eq!(options.block_bytes, 8192);
+        assert_eq!(options.background_bytes_per_second, Some(1 << 20));
+        let large = crate::KeyspaceOptions::from_toml("table_bytes = \"2GiB\"").unwrap();
+        assert_eq!(large.table_bytes, 2 << 30);
+    }
+
+    #[test]
     fn what_is_not_an_option_is_named_with_what_would_be() {
         let refused = |text| Options::from_toml(text).unwrap_err().to_string();
         for (text, names) in [
             ("arena_size = 1", &["arena_size", "`arena_bytes`"][..]),
             ("level_ratio = \"10\"", &["level_ratio", "10"]),
+            ("cache_bytes = -1", &["cache_bytes", "-1", "64MiB"]),
+            ("arena_bytes = \"64MB\"", &["arena_bytes", "64MB", "MiB"]),
             ("max_arenas = -1", &["max_arenas", "-1"]),
             ("durability = \"Safe\"", &["durability", "`CrashSafe`"]),
             ("compression = [\"gzip\"]", &["compression", "`zstd`"]),

@@ -59,7 +59,7 @@ use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use terrace_lsm::table::key_hash;
 
-use crate::options::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
+use crate::options::{ForwardPolicy, Options, ReadBufferStructure};
 use crate::write_buffer::record::Records;
 use crate::{KeyspaceId, SequenceNumber};
 
@@ -89,9 +89,34 @@ const BYTES_A_GET: u64 = 64 << 10;
 const MIN_USUAL_RECORD_BYTES: u32 = 100;
 const MAX_USUAL_RECORD_BYTES: u64 = 8 << 10;
 
+/// The part of a store's options that a buffer goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    policy: ForwardPolicy,
+    structure: ReadBufferStructure,
+    while_blocks_fit: bool,
+}
+
+impl Settings {
+    pub(crate) fn of(options: &Options) -> Self {
+        Settings {
+            policy: options.read_buffer.policy,
+            structure: options.constants.structure,
+            while_blocks_fit: options.constants.while_blocks_fit,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Default for Settings {
+    fn default() -> Self {
+        Settings::of(&Options::default())
+    }
+}
+
 /// The buffer of one store. See the head of the file.
 pub(crate) struct ReadBuffer {
-    options: ReadBufferOptions,
+    settings: Settings,
     /// Maximum of its bytes of the budget, as the options say.
     capacity_bytes: u64,
     /// Maximum of its bytes of the budget, as other consumers leave it now.
@@ -130,9 +155,9 @@ struct SleptUntil(AtomicU64);
 
 impl ReadBuffer {
     /// Makes a buffer. `hash_seed` is that of the hashes which come with keys.
-    pub(crate) fn new(options: ReadBufferOptions, capacity_bytes: u64, hash_seed: u64) -> Self {
+    pub(crate) fn new(settings: Settings, capacity_bytes: u64, hash_seed: u64) -> Self {
         ReadBuffer {
-            options,
+            settings,
             capacity_bytes,
             left_bytes: AtomicU64::new(capacity_bytes),
             most_borrowed_bytes: 0,
@@ -159,7 +184,7 @@ impl ReadBuffer {
     /// Makes the buffer for loans of at most `most_bytes`, if its structure can give memory back.
     /// The limit is its own memory: it never gives back the bookkeeping for all of it.
     pub(crate) fn borrowing(self, most_bytes: u64) -> Self {
-        let most_bytes = match self.options.structure {
+        let most_bytes = match self.settings.structure {
             ReadBufferStructure::Hash => most_bytes.min(self.capacity_bytes),
             ReadBufferStructure::Ordered => 0,
         };
@@ -234,7 +259,7 @@ impl ReadBuffer {
     }
 
     fn stores_all(&self) -> bool {
-        self.options.policy != ForwardPolicy::Resident
+        self.settings.policy != ForwardPolicy::Resident
     }
 
     /// Returns the key's value or absence at `snapshot`, if the buffer knows. The caller took
@@ -283,17 +308,6 @@ impl ReadBuffer {
             Fill::NotWanted => 0,
         };
         self.has_to_claim(structure)
-    }
-
-    /// Prepares for a frame that is about to be stored. The leader calls it.
-    pub(crate) fn prepare(&self, payload: &[&[u8]], first_sequence: SequenceNumber) {
-        if self.options.policy == ForwardPolicy::InvalidateFirst
-            && let Some(structure) = self.structure.get()
-        {
-            self.for_each(payload, first_sequence, |key, _, sequence| {
-                structure.invalidate(&key, sequence);
-            });
-        }
     }
 
     /// Takes a frame's records, which are in the index and not yet visible; `numbers` are theirs.
@@ -365,7 +379,7 @@ impl ReadBuffer {
     }
 
     fn is_needless(&self) -> bool {
-        !self.options.while_blocks_fit && self.blocks_fit.load(Ordering::Relaxed)
+        !self.settings.while_blocks_fit && self.blocks_fit.load(Ordering::Relaxed)
     }
 
     fn pays(&self, structure: &dyn Structure) -> bool {
@@ -399,7 +413,7 @@ impl ReadBuffer {
         let record_bytes = self.usual_record_bytes.load(Ordering::Relaxed);
         let structure = self.structure.get_or_init(|| {
             let bytes = self.made_for_bytes();
-            match self.options.structure {
+            match self.settings.structure {
                 ReadBufferStructure::Hash => {
                     Box::new(HashBuffer::new(bytes, record_bytes, self.hash_seed))
                 }
@@ -495,7 +509,7 @@ impl ReadBuffer {
 impl fmt::Debug for ReadBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadBuffer")
-            .field("options", &self.options)
+            .field("settings", &self.settings)
             .field("capacity_bytes", &self.capacity_bytes)
             .finish_non_exhaustive()
     }

@@ -131,7 +131,7 @@ impl Stage {
 
 /// Runs the threads' bodies beside a writer under many schedules. A buffer that has to pay for itself
 /// sleeps through some.
-fn explore(options: ReadBufferOptions, bodies: &'static [fn(&Stage)]) {
+fn explore(options: Settings, bodies: &'static [fn(&Stage)]) {
     let has_woken = Arc::new(Flag::new(false));
     let woke = Arc::clone(&has_woken);
     let run = move || {
@@ -169,11 +169,11 @@ fn explore(options: ReadBufferOptions, bodies: &'static [fn(&Stage)]) {
 }
 
 fn explore_awake(policy: ForwardPolicy, structure: ReadBufferStructure) {
-    let options = ReadBufferOptions {
+    let options = Settings {
         policy,
         structure,
         while_blocks_fit: true,
-        ..ReadBufferOptions::default()
+        ..Settings::default()
     };
     explore(
         options,
@@ -185,22 +185,20 @@ fn explore_awake(policy: ForwardPolicy, structure: ReadBufferStructure) {
 fn readers_of_the_hash_see_what_their_snapshot_holds() {
     explore_awake(ForwardPolicy::Resident, ReadBufferStructure::Hash);
     explore_awake(ForwardPolicy::All, ReadBufferStructure::Hash);
-    explore_awake(ForwardPolicy::InvalidateFirst, ReadBufferStructure::Hash);
 }
 
 #[test]
 fn readers_of_the_tree_see_what_their_snapshot_holds() {
     explore_awake(ForwardPolicy::Resident, ReadBufferStructure::Ordered);
     explore_awake(ForwardPolicy::All, ReadBufferStructure::Ordered);
-    explore_awake(ForwardPolicy::InvalidateFirst, ReadBufferStructure::Ordered);
 }
 
 #[test]
 fn a_buffer_that_is_sent_to_sleep_and_woken_shows_what_snapshots_hold() {
     for structure in [ReadBufferStructure::Hash, ReadBufferStructure::Ordered] {
-        let options = ReadBufferOptions {
+        let options = Settings {
             structure,
-            ..ReadBufferOptions::default()
+            ..Settings::default()
         };
         explore(
             options,
@@ -215,10 +213,10 @@ fn a_buffer_that_is_sent_to_sleep_and_woken_shows_what_snapshots_hold() {
 fn a_fill_and_a_forward_notice_one_another() {
     let (old, new) = ([1; 8], [2; 8]);
     let run = move |structure, is_awake: bool| {
-        let options = ReadBufferOptions {
+        let options = Settings {
             structure,
             while_blocks_fit: true,
-            ..ReadBufferOptions::default()
+            ..Settings::default()
         };
         let buffer = Arc::new(ReadBuffer::new(options, 64 << 10, SEED));
         let key = Key::new(KEYSPACE, KEYS[0], key_hash(KEYS[0], SEED));

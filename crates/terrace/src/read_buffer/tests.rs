@@ -11,7 +11,7 @@ use crate::memory;
 const SEED: u64 = 5;
 const KEYSPACE: KeyspaceId = KeyspaceId::DEFAULT;
 
-fn buffer(options: ReadBufferOptions, capacity_bytes: u64) -> ReadBuffer {
+fn buffer(options: Settings, capacity_bytes: u64) -> ReadBuffer {
     ReadBuffer::new(options, capacity_bytes, SEED)
 }
 
@@ -19,11 +19,10 @@ fn buffer(options: ReadBufferOptions, capacity_bytes: u64) -> ReadBuffer {
 fn each_with(policy: ForwardPolicy, capacity_bytes: u64) -> impl Iterator<Item = ReadBuffer> {
     let structures = [ReadBufferStructure::Hash, ReadBufferStructure::Ordered];
     structures.into_iter().map(move |structure| {
-        let options = ReadBufferOptions {
+        let options = Settings {
             policy,
             structure,
             while_blocks_fit: true,
-            ..ReadBufferOptions::default()
         };
         buffer(options, capacity_bytes)
     })
@@ -75,7 +74,6 @@ fn claimed(buffer: &ReadBuffer) -> u64 {
 /// Forwards a batch as the leader does; its first number is `sequence`.
 fn write(buffer: &ReadBuffer, batch: &WriteBatch, sequence: u64) {
     let last = sequence + u64::from(batch.records()) - 1;
-    buffer.prepare(&[batch.payload()], sequence);
     buffer.forward(&[batch.payload()], sequence..=last);
 }
 
@@ -202,23 +200,6 @@ fn policies_differ_in_what_they_store() {
     };
     assert!(stored(ForwardPolicy::Resident).all(|found| found == (1, 1, false)));
     assert!(stored(ForwardPolicy::All).all(|found| found == (2, 0, true)));
-    assert!(stored(ForwardPolicy::InvalidateFirst).all(|found| found == (2, 0, true)));
-}
-
-/// The published rule. A write that fails after it costs an entry and nothing else.
-#[test]
-fn invalidate_first_removes_the_entry_before_the_write() {
-    for buffer in each_with(ForwardPolicy::InvalidateFirst, 64 << 10) {
-        write(&buffer, &put(b"k", b"old"), 1);
-        let batch = put(b"k", b"new");
-        buffer.prepare(&[batch.payload()], 2);
-        assert_eq!(get(&buffer, b"k", 1), None);
-        // A reader comes before the write is visible.
-        fill(&buffer, b"k", 1, b"old", 1);
-        assert_eq!(get(&buffer, b"k", 1), None);
-        buffer.forward(&[batch.payload()], 2..=2);
-        assert_eq!(get(&buffer, b"k", 2), value(b"new"));
-    }
 }
 
 #[test]
@@ -340,9 +321,9 @@ fn what_is_read_once_pushes_nothing_out() {
 /// and then leave each other theirs.
 #[test]
 fn what_was_written_and_never_read_gives_way_at_first_misses() {
-    let options = ReadBufferOptions {
+    let options = Settings {
         policy: ForwardPolicy::All,
-        ..ReadBufferOptions::default()
+        ..Settings::default()
     };
     let buffer = buffer(options, 64 << 10);
     let key = |number: u64| number.to_be_bytes();
@@ -373,9 +354,9 @@ fn what_was_written_and_never_read_gives_way_at_first_misses() {
 fn places_for_records_of_their_size_leave_the_memory_to_records() {
     const CAPACITY_BYTES: u64 = 32 << 20;
     let held = |average_bytes: u64, value_bytes: usize| {
-        let options = ReadBufferOptions {
+        let options = Settings {
             policy: ForwardPolicy::All,
-            ..ReadBufferOptions::default()
+            ..Settings::default()
         };
         let buffer = buffer(options, CAPACITY_BYTES);
         buffer.expect_records(average_bytes);
@@ -520,7 +501,7 @@ fn a_buffer_that_pays_stays_awake() {
 
 #[test]
 fn it_sleeps_as_long_as_all_blocks_fit_into_the_cache() {
-    let buffer = buffer(ReadBufferOptions::default(), 64 << 10);
+    let buffer = buffer(Settings::default(), 64 << 10);
     fill(&buffer, b"k", 1, b"one", 1);
     assert_eq!(claimed(&buffer), 0, "a store without tables");
     buffer.weigh_blocks(149, 100);

@@ -222,7 +222,10 @@ fn a_stopped_leader_that_forks_waits_for_no_thread_in_the_child() {
                 compaction_threads: 1,
                 level0_merge: 1,
                 level0_slowdown: 2,
-                level0_stop: 3,
+                constants: terrace::Constants {
+                    level0_stop: Some(3),
+                    ..terrace::Constants::default()
+                },
                 ..options(method)
             };
             let db = Db::open(place.store(), options).unwrap();

@@ -31,7 +31,6 @@ fn simulated(disk: &SimulatedStorage) -> Options {
         durability: Some(Durability::CrashSafe),
         persist_method: PersistMethod::Written,
         arena_bytes: ARENA_BYTES,
-        arena_index_bytes: MIB,
         ..Options::default()
     }
 }
@@ -151,7 +150,6 @@ fn small(read_only: bool) -> Options {
         read_only,
         persist_method: PersistMethod::Written,
         arena_bytes: 64 << 10,
-        arena_index_bytes: 64 << 10,
         ..Options::default()
     }
 }

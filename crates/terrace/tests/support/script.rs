@@ -8,7 +8,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::{
-    CompactionPolicy, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options,
+    CompactionPolicy, Constants, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options,
     ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions, internal,
 };
 use terrace_storage::{Clock, Fault, FaultPlan};
@@ -20,47 +20,50 @@ pub const KEYSPACES: [KeyspaceId; 2] = [KeyspaceId::DEFAULT, internal::SECOND];
 
 /// Returns options with sizes so small that flush and compaction never rest.
 pub fn tiny(options: Options) -> Options {
-    Options {
+    let options = Options {
         arena_bytes: 16 << 10,
-        arena_index_bytes: 256 << 10,
         max_batch_bytes: 128 << 10,
-        pinned_bytes: 16 << 10,
         block_bytes: 256,
         restart_interval: 4,
         table_bytes: 4 << 10,
-        slice_bytes: 4 << 10,
         compaction_threads: 2,
         level0_merge: 2,
         level0_slowdown: 1000,
-        level0_stop: 1001,
         level1_bytes: 8 << 10,
         level_ratio: 2,
         dedup_threshold: 1.2,
         least_score: 0.1,
         cache_bytes: 64 << 10,
-        read_buffer: read_buffer(3),
         max_open_tables: Some(8),
-        manifest_bytes: 4 << 10,
+        constants: Constants {
+            pinned_bytes: Some(16 << 10),
+            slice_bytes: 4 << 10,
+            manifest_bytes: 4 << 10,
+            ..Constants::default()
+        },
         ..options
-    }
+    };
+    with_read_buffer(3, options)
 }
 
-/// Returns the read buffer in every form, in turn; the first one is off.
-pub fn read_buffer(number: u64) -> ReadBufferOptions {
-    let policies = [
-        ForwardPolicy::Resident,
-        ForwardPolicy::All,
-        ForwardPolicy::InvalidateFirst,
-    ];
-    ReadBufferOptions {
-        policy: policies[number as usize % 3],
-        structure: match number % 2 {
-            0 => ReadBufferStructure::Ordered,
-            _ => ReadBufferStructure::Hash,
+/// Sets the read buffer in every form, in turn; the first one is off.
+pub fn with_read_buffer(number: u64, options: Options) -> Options {
+    let policies = [ForwardPolicy::Resident, ForwardPolicy::All];
+    Options {
+        read_buffer: ReadBufferOptions {
+            policy: policies[(number as usize / 2 + 1) % 2],
+            share_percent: if number == 0 { 0 } else { 75 },
         },
-        borrows_arenas: true,
-        share_percent: if number == 0 { 0 } else { 75 },
-        while_blocks_fit: number % 12 < 6,
+        constants: Constants {
+            structure: match number % 2 {
+                0 => ReadBufferStructure::Ordered,
+                _ => ReadBufferStructure::Hash,
+            },
+            borrows_arenas: Some(true),
+            while_blocks_fit: number % 12 < 6,
+            ..options.constants
+        },
+        ..options
     }
 }
 

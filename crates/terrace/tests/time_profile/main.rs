@@ -29,7 +29,6 @@ fn options(storage: Arc<dyn Storage>) -> Options {
         // No block is found in memory.
         cache_bytes: 0,
         arena_bytes: 1 << 20,
-        arena_index_bytes: 1 << 20,
         background: Background::Inline,
         ..Options::default()
     }

@@ -22,13 +22,12 @@ use crate::explain::description::{
 use crate::explain::keyspace::Asked;
 
 /// Options that present policies go by. Others are written only if they differ from their default.
-const WRITTEN: [&str; 10] = [
+const WRITTEN: [&str; 9] = [
     "compaction_policy",
     "dedup_threshold",
     "least_score",
     "level0_merge",
     "level0_slowdown",
-    "level0_stop",
     "level1_bytes",
     "level_ratio",
     "compression",
@@ -244,7 +243,7 @@ impl Form {
                 add(format_args!("{name} = [\n{rows}]\n"));
             }
         }
-        add(format_args!("\n[options]\n{}", options(&self.options)?));
+        add(format_args!("\n{}", options(&self.options)?));
         for sub_level in &self.sub_levels {
             let head = SubLevelForm {
                 tables: Vec::new(),
@@ -261,6 +260,7 @@ impl Form {
     }
 }
 
+/// Returns the table of options.
 fn options(options: &Options) -> Result<String> {
     let table = |options: &Options| toml::Table::try_from(options).map_err(unwritable);
     let (mut given, usual) = (
@@ -274,7 +274,9 @@ fn options(options: &Options) -> Result<String> {
         let is_usual = usual.get(name) == Some(value) || NOT_WRITTEN.contains(&name);
         WRITTEN.contains(&name) || !is_usual
     });
-    toml::to_string(&given).map_err(unwritable)
+    // Under their name: a group of options would otherwise end the table.
+    let named = toml::Table::from_iter([("options".to_owned(), given.into())]);
+    toml::to_string(&named).map_err(unwritable)
 }
 
 /// Writes each on a line of its own.

@@ -9,10 +9,8 @@ fn written() -> Options {
     let options = Options {
         // So small that a flush takes no table of level 0 along.
         arena_bytes: 1 << 20,
-        arena_index_bytes: 1 << 19,
         level0_merge: 100,
         level0_slowdown: 200,
-        level0_stop: 300,
         ..Options::in_memory()
     };
     let db = Db::open("/store", options.clone()).unwrap();
@@ -143,7 +141,6 @@ fn what_is_put_off_is_told_with_what_it_needs() {
         level0_merge: 10,
         // A flush takes no table along.
         arena_bytes: 1 << 20,
-        arena_index_bytes: 1 << 19,
         ..Options::in_memory()
     };
     let db = Db::open("/store", options.clone()).unwrap();
@@ -197,11 +194,13 @@ fn sizes_follow_from_a_bound_and_replace_it() {
     assert_eq!(explained(&text), explained(bounded));
 }
 
-/// A table of options inside of them would end the table that it lies in.
+/// A group of options ends the table that it lies in, unless its head names that table.
 #[test]
-fn a_description_has_no_options_of_the_read_buffer() {
-    let text = "[options.read_buffer]\nshare_percent = 25\n";
+fn groups_of_options_are_read_as_they_were_written() {
+    let text = "[options.read_buffer]\nshare_percent = 25\n\
+                [options.constants]\nlevel0_stop = 25\n";
     let written = Description::from_toml(text).unwrap().to_toml().unwrap();
+    assert!(written.contains("level0_stop = 25"), "{written}");
     assert_eq!(explained(&written), explained(text), "{written}");
 }
 

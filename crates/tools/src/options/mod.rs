@@ -29,7 +29,8 @@ use toml::{Table, Value};
 
 pub use self::near::near;
 pub use self::reference::reference;
-pub use self::text::toml;
+pub use self::text::{toml, toml_within};
+pub use terrace_lsm::byte_size::parse as size;
 
 /// Owner of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -138,7 +139,12 @@ fn parsed(defaults: &str) -> Result<Table> {
 /// # Errors
 /// [`Error::InvalidArgument`] for defaults that TOML has no form for; today there is none.
 pub fn of_store() -> Result<Vec<DescribedOption>> {
-    let defaults = parsed(&Options::default().to_toml()?)?;
+    described(&Options::default())
+}
+
+/// Returns the options of a store with the values that `options` have in place of defaults.
+fn described(options: &Options) -> Result<Vec<DescribedOption>> {
+    let defaults = parsed(&options.to_toml()?)?;
     let entries = STORE.iter().chain(READ_BUFFER);
     let described = entries.map(|entry| DescribedOption::new(OptionOwner::Store, entry, &defaults));
     Ok(described.collect())

@@ -2,25 +2,40 @@
 
 use std::fmt;
 
-use terrace::Result;
+use terrace::offline::check_options;
+use terrace::{Options, Result};
 
 use super::values::size;
-use super::{Applies, DescribedOption, OptionOwner, meaning, of_store};
+use super::{Applies, DescribedOption, OptionOwner, described, meaning};
 
 const HEAD: &str = "\
 # Options of a store. Options that are not set have an example behind a \"#\".
-# Sizes are in bytes. An option that is left out has its default.
+# Sizes are in bytes, or texts such as \"64MiB\". An option that is left out has its default.
 ";
 
 /// Returns the options of a store with their defaults, as `Options::from_toml` reads them. Comments
 /// give description, accepted values and moment of a change.
 ///
 /// # Errors
-/// As [`of_store`].
+/// [`Error::InvalidArgument`](terrace::Error::InvalidArgument) for values that TOML has no form for;
+/// today there is none.
 pub fn toml() -> Result<String> {
+    toml_within(None)
+}
+
+/// Returns the same for a store whose memory is bounded, with the sizes that follow from the bound.
+///
+/// # Errors
+/// As [`toml`], and for a bound that is too small.
+pub fn toml_within(memory_bytes: Option<u64>) -> Result<String> {
+    let options = Options {
+        memory_bytes,
+        ..Options::default()
+    };
+    check_options(&options)?;
     let mut text = HEAD.to_owned();
     let mut group = "";
-    for option in of_store()? {
+    for option in described(&options.resolved()?)? {
         let of_option = option.name.rsplit_once('.').map_or("", |(group, _)| group);
         if of_option != group {
             group = of_option;

@@ -68,7 +68,7 @@ pub(super) struct Home {
 impl Basis {
     pub(super) fn find(site: &Site) -> Result<Self> {
         let options = ManifestOptions {
-            rewrite_above_bytes: site.options.manifest_bytes,
+            rewrite_above_bytes: site.options.constants.manifest_bytes,
         };
         let directory = Arc::clone(&site.directory);
         let opened = Manifest::open(directory, options);

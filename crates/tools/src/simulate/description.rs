@@ -201,7 +201,12 @@ impl Simulation {
             ("level_ratio", options.level_ratio, 2, u64::MAX),
             ("table_bytes", options.table_bytes, 1, u64::MAX),
             ("level1_bytes", options.level1_bytes, 1, u64::MAX),
-            ("slice_bytes", options.slice_bytes, 1, u64::MAX),
+            (
+                "constants.slice_bytes",
+                options.constants.slice_bytes,
+                1,
+                u64::MAX,
+            ),
             (
                 "block_bytes",
                 options.block_bytes as u64,
@@ -215,7 +220,12 @@ impl Simulation {
                 MIN_ARENA_BYTES,
                 MAX_BYTES,
             ),
-            ("arena_index_bytes", options.arena_index_bytes, 1, MAX_BYTES),
+            (
+                "constants.arena_index_bytes",
+                options.arena_index_bytes(),
+                1,
+                MAX_BYTES,
+            ),
             (
                 "compaction_threads",
                 options.compaction_threads as u64,
@@ -267,7 +277,6 @@ mod tests {
         Simulation {
             options: Options {
                 arena_bytes: 1 << 20,
-                arena_index_bytes: 1 << 20,
                 ..Options::default()
             },
             ..Simulation::default()
@@ -284,7 +293,7 @@ mod tests {
             |s| s.options.arena_bytes = 1 << 50,
             |s| {
                 s.options.arena_bytes = 1 << 60;
-                s.options.arena_index_bytes = 1 << 60;
+                s.options.constants.arena_index_bytes = Some(1 << 60);
                 (s.keys, s.value_bytes) = (MAX_KEYS, MAX_VALUE_BYTES);
             },
         ];
@@ -315,7 +324,9 @@ mod tests {
         type Change = fn(&mut Options);
         let changes: [(&str, Change); 4] = [
             ("arena_bytes", |o| o.arena_bytes = 0),
-            ("arena_index_bytes", |o| o.arena_index_bytes = 0),
+            ("arena_index_bytes", |o| {
+                o.constants.arena_index_bytes = Some(0);
+            }),
             ("block_bytes", |o| o.block_bytes = 0),
             ("restart_interval", |o| o.restart_interval = 0),
         ];

@@ -154,7 +154,7 @@ pub(crate) fn writes_per_arena(simulation: &Simulation) -> Result<u64> {
     let index_bytes = index_bytes_for(1);
     let room_bytes = options.arena_bytes.saturating_sub(CAPACITY_STEP_BYTES) as f64;
     let by_memory = room_bytes / (frame_bytes + index_bytes as f64);
-    let by_index = options.arena_index_bytes / index_bytes;
+    let by_index = options.arena_index_bytes() / index_bytes;
     Ok((by_memory as u64).min(by_index).max(1))
 }
 
@@ -174,7 +174,6 @@ mod tests {
                 compression: vec![Compression::None],
                 level0_merge: 1000,
                 level0_slowdown: 1000,
-                level0_stop: 1001,
                 ..Options::in_memory()
             };
             let simulation = Simulation {

@@ -98,7 +98,7 @@ impl SimulatedLevels {
             arena_writes: writes_per_arena(simulation)?,
             flushed_writes: 0,
             table_bytes,
-            slice_bytes: options.slice_bytes.saturating_mul(times.max(1)),
+            slice_bytes: options.constants.slice_bytes.saturating_mul(times.max(1)),
             workers: options.compaction_threads,
         })
     }

@@ -169,9 +169,9 @@ impl<'a> Run<'a> {
         let options = &self.simulation.options;
         Limits {
             level0_slowdown: options.level0_slowdown,
-            level0_stop: options.level0_stop,
-            debt_slowdown_bytes: options.debt_slowdown_bytes,
-            debt_stop_bytes: options.debt_stop_bytes,
+            level0_stop: options.level0_stop(),
+            debt_slowdown_bytes: options.constants.debt_slowdown_bytes,
+            debt_stop_bytes: options.constants.debt_stop_bytes,
             free_sixteenths_slowdown: 0,
         }
     }

@@ -23,16 +23,18 @@ fn simulation(compaction_policy: CompactionPolicy) -> Simulation {
             compaction_policy,
             compression: vec![Compression::None],
             arena_bytes: BUFFER_BYTES,
-            arena_index_bytes: BUFFER_BYTES,
             table_bytes: BUFFER_BYTES,
-            slice_bytes: 4 * BUFFER_BYTES,
             level0_merge: 4,
             level0_slowdown: 8,
-            level0_stop: 24,
             level1_bytes: 4 * BUFFER_BYTES,
-            debt_slowdown_bytes: 256 * BUFFER_BYTES,
-            debt_stop_bytes: 1024 * BUFFER_BYTES,
             compaction_threads: 2,
+            constants: terrace::Constants {
+                level0_stop: Some(24),
+                slice_bytes: 4 * BUFFER_BYTES,
+                debt_slowdown_bytes: 256 * BUFFER_BYTES,
+                debt_stop_bytes: 1024 * BUFFER_BYTES,
+                ..terrace::Constants::default()
+            },
             ..Options::default()
         },
         ..Simulation::default()
@@ -117,9 +119,11 @@ fn a_load_of_any_size_has_as_many_tables_as_can_be_handled() {
         writes: 3_000_000_000_000,
         options: Options {
             arena_bytes: 1 << 40,
-            arena_index_bytes: 1 << 40,
             level1_bytes: 4 << 40,
-            slice_bytes: 4 << 40,
+            constants: terrace::Constants {
+                slice_bytes: 4 << 40,
+                ..simulation(policy).options.constants
+            },
             ..simulation(policy).options
         },
         ..simulation(policy)
@@ -228,7 +232,10 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         }),
         options: Options {
             level0_merge: 30,
-            level0_stop: 20,
+            constants: terrace::Constants {
+                level0_stop: Some(20),
+                ..simulation(CompactionPolicy::Tiered).options.constants
+            },
             ..simulation(CompactionPolicy::Tiered).options
         },
         ..simulation(CompactionPolicy::Tiered)

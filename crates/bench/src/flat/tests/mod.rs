@@ -235,7 +235,6 @@ fn options(storage: FlatStorage) -> Options {
         storage: Arc::new(storage),
         direct_io: true,
         arena_bytes: 1 << 20,
-        arena_index_bytes: 512 << 10,
         table_bytes: 1 << 20,
         level1_bytes: 4 << 20,
         ..Options::default()

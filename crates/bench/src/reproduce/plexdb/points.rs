@@ -177,14 +177,16 @@ fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
             ("level0_merge", 4),
             // As RocksDB's are by default.
             ("level0_slowdown", 20),
-            ("level0_stop", 36),
             ("level1_bytes", 4 * buffer_bytes),
             ("level_ratio", 10),
             // As its defaults are to its default buffer.
-            ("slice_bytes", 4 * buffer_bytes),
-            ("debt_slowdown_bytes", 256 * buffer_bytes),
-            ("debt_stop_bytes", 1024 * buffer_bytes),
-            ("manifest_bytes", (buffer_bytes / 16).max(64 << 10)),
+            ("constants.slice_bytes", 4 * buffer_bytes),
+            ("constants.debt_slowdown_bytes", 256 * buffer_bytes),
+            ("constants.debt_stop_bytes", 1024 * buffer_bytes),
+            (
+                "constants.manifest_bytes",
+                (buffer_bytes / 16).max(64 << 10),
+            ),
             // All that there are, as for the others.
             ("max_open_tables", 10_000),
         ],

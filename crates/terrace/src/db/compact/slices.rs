@@ -62,7 +62,7 @@ impl Store {
             input_bytes,
             self.options.compaction_threads,
             table_bytes_within(self.form_of(levels).table_bytes, free_bytes),
-            self.options.slice_bytes,
+            self.options.constants.slice_bytes,
         );
         let each_bytes =
             slice_bytes_within(each_bytes, self.options.compaction_threads, free_bytes);

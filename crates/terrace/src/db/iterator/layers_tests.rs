@@ -154,7 +154,10 @@ fn any_step() -> impl Strategy<Value = Step> {
 fn store() -> (Db, Rows) {
     let options = Options {
         background: Background::Inline,
-        pinned_bytes: 0,
+        constants: crate::Constants {
+            pinned_bytes: Some(0),
+            ..crate::Constants::default()
+        },
         ..Options::in_memory()
     };
     let db = Db::open("/store", options).unwrap();

@@ -100,7 +100,7 @@ pub(super) fn reads(
         )),
         visible: AtomicU64::new(recovered.last_sequence),
         snapshots: Arc::clone(snapshots),
-        pins: Pins::new(options.pinned_bytes),
+        pins: Pins::new(options.pinned_bytes()),
         sources: Sources::default(),
         read_buffer,
         memory,
@@ -237,7 +237,7 @@ fn open_tables(
 /// are well below the size at which a group of small batches would need an arena of its own.
 fn group_limits(options: &Options) -> GroupLimits {
     const MAX_GROUP_BYTES: u64 = 1 << 20;
-    let records = options.arena_index_bytes / MAX_ENTRY_BYTES / 4;
+    let records = options.arena_index_bytes() / MAX_ENTRY_BYTES / 4;
     GroupLimits {
         bytes: MAX_GROUP_BYTES.min(options.arena_bytes / 4) as usize,
         records: u32::try_from(records).unwrap_or(u32::MAX),

@@ -11,9 +11,9 @@ fn lent_memory_is_used_and_given_back_as_entries_come() {
     const LENT_BYTES: u64 = 512 << 10;
     // A shard's parts of chunks, and an entry.
     const SLACK_BYTES: u64 = 100 << 10;
-    let options = ReadBufferOptions {
+    let options = Settings {
         policy: ForwardPolicy::All,
-        ..ReadBufferOptions::default()
+        ..Settings::default()
     };
     let buffer = buffer(options, OWN_BYTES).borrowing(LENT_BYTES);
     let content = |number: u64| vec![number as u8; 100 + number as usize * 7 % 200];
@@ -64,10 +64,10 @@ fn lent_memory_comes_back_whatever_is_written() {
         .into_iter()
         .flat_map(|policy| writes.map(|write| (policy, write)))
     {
-        let options = ReadBufferOptions {
+        let options = Settings {
             policy,
             while_blocks_fit: true,
-            ..ReadBufferOptions::default()
+            ..Settings::default()
         };
         let buffer = buffer(options, OWN_BYTES).borrowing(OWN_BYTES);
         buffer.borrow_memory(OWN_BYTES);
@@ -95,7 +95,7 @@ fn lent_memory_comes_back_whatever_is_written() {
 #[test]
 fn lent_memory_fills_at_first_misses() {
     for buffer in each() {
-        let is_ordered = buffer.options.structure == ReadBufferStructure::Ordered;
+        let is_ordered = buffer.settings.structure == ReadBufferStructure::Ordered;
         let buffer = buffer.borrowing(64 << 10);
         let taken = |numbers: std::ops::Range<u64>| {
             let before = buffer.statistics().fills_taken;

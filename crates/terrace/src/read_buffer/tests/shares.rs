@@ -80,7 +80,7 @@ fn answer(line: &str) -> String {
             _ => panic!("no measure {name}"),
         }
     }
-    let buffer = buffer(ReadBufferOptions::default(), own).borrowing(may_borrow);
+    let buffer = buffer(Settings::default(), own).borrowing(may_borrow);
     let limit_bytes = Arc::new(AtomicU64::new(0));
     let fake = Fake {
         memory_bytes: holds,
@@ -111,7 +111,7 @@ fn a_buffer_takes_the_memory_that_the_script_says() {
 /// Other consumers hold memory that the options would give to it.
 #[test]
 fn a_buffer_is_limited_to_what_others_leave() {
-    let buffer = buffer(ReadBufferOptions::default(), 1 << 20);
+    let buffer = buffer(Settings::default(), 1 << 20);
     let limit_bytes = Arc::new(AtomicU64::new(0));
     let fake = Fake {
         memory_bytes: 1 << 19,

@@ -34,10 +34,10 @@ fn let_all_go(buffer: &ReadBuffer) -> u64 {
 }
 
 fn of_structure(structure: ReadBufferStructure) -> ReadBuffer {
-    let options = ReadBufferOptions {
+    let options = Settings {
         structure,
         while_blocks_fit: true,
-        ..ReadBufferOptions::default()
+        ..Settings::default()
     };
     buffer(options, CAPACITY_BYTES)
 }

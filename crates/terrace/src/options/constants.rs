@@ -1,0 +1,120 @@
+//! Constants of the engine that tests, simulations and reproductions of published experiments replace.
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::{Options, ReadBufferStructure};
+use crate::{Error, Result};
+
+/// Constants of the engine. They are no settings: no store is better with others, and there is no promise
+/// on their names.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Constants {
+    /// Part of an arena that its index may take. `None`: half.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arena_index_bytes: Option<u64>,
+    /// Memory of flushed arenas that readers may keep. `None`: 64 MiB, or nothing where memory is bounded.
+    /// Beyond it reads copy, and iterators move on to the tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned_bytes: Option<u64>,
+    /// Sub-levels of level 0 that stop writers. `None`: 16 more than slow them down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level0_stop: Option<usize>,
+    /// Debt of compactions that slows writers down, and that stops them.
+    pub debt_slowdown_bytes: u64,
+    /// See `debt_slowdown_bytes`.
+    pub debt_stop_bytes: u64,
+    /// Largest input of a slice of a compaction. Each is installed on its own, so a crash loses no more work
+    /// than a slice for each thread.
+    pub slice_bytes: u64,
+    /// Length of the manifest at which it is rewritten, if it has doubled since.
+    pub manifest_bytes: u64,
+    /// Structure of the read buffer's entries.
+    pub structure: ReadBufferStructure,
+    /// Whether the read buffer keeps entries even where the cache holds every block of the store.
+    pub while_blocks_fit: bool,
+    /// Whether the read buffer takes the memory of idle arenas. `None`: where memory is bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub borrows_arenas: Option<bool>,
+}
+
+impl Default for Constants {
+    fn default() -> Self {
+        Constants {
+            arena_index_bytes: None,
+            pinned_bytes: None,
+            level0_stop: None,
+            debt_slowdown_bytes: 16 << 30,
+            debt_stop_bytes: 64 << 30,
+            slice_bytes: 256 << 20,
+            manifest_bytes: 4 << 20,
+            structure: ReadBufferStructure::Hash,
+            while_blocks_fit: false,
+            borrows_arenas: None,
+        }
+    }
+}
+
+impl Constants {
+    /// Returns whether they are the engine's own, which no file of options shows.
+    pub(super) fn are_own(&self) -> bool {
+        *self == Constants::default()
+    }
+}
+
+impl Options {
+    /// Returns the part of an arena that its index may take.
+    #[doc(hidden)]
+    pub fn arena_index_bytes(&self) -> u64 {
+        let half_bytes = self.arena_bytes / 2;
+        self.constants.arena_index_bytes.unwrap_or(half_bytes)
+    }
+
+    /// Returns the number of sub-levels of level 0 that stop writers.
+    #[doc(hidden)]
+    pub fn level0_stop(&self) -> usize {
+        let usual = self.level0_slowdown.saturating_add(16);
+        self.constants.level0_stop.unwrap_or(usual)
+    }
+
+    /// Returns the memory of flushed arenas that readers may keep.
+    #[doc(hidden)]
+    pub fn pinned_bytes(&self) -> u64 {
+        let usual_bytes = if self.memory_bytes.is_some() {
+            0
+        } else {
+            64 << 20
+        };
+        self.constants.pinned_bytes.unwrap_or(usual_bytes)
+    }
+
+    /// Returns whether the read buffer takes the memory of idle arenas.
+    pub(crate) fn borrows_arenas(&self) -> bool {
+        let is_bounded = self.memory_bytes.is_some();
+        self.constants.borrows_arenas.unwrap_or(is_bounded)
+    }
+
+    /// Refuses constants with which no store can work: a file of options may hold any.
+    pub(super) fn check_constants(&self) -> Result<()> {
+        let Constants {
+            debt_slowdown_bytes,
+            debt_stop_bytes,
+            slice_bytes,
+            manifest_bytes,
+            ..
+        } = self.constants;
+        let are_in_order = self.level0_stop() > self.level0_slowdown
+            && (1..debt_stop_bytes).contains(&debt_slowdown_bytes)
+            && slice_bytes >= 1 << 10
+            && manifest_bytes >= 1 << 10
+            && self.arena_index_bytes() >= 4 << 10;
+        match are_in_order {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "the engine's constants allow no store: {:?}; leave them out",
+                self.constants
+            ))),
+        }
+    }
+}
