@@ -32,6 +32,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::json;
 use signal_hook::consts::SIGXFSZ;
 use terrace_storage::Escaped;
 
@@ -59,7 +60,14 @@ fn main() -> ExitCode {
         Ok(arguments) => end(commands::run(arguments.command)),
         Err(answer) => {
             let is_help = answer.exit_code() == 0;
-            let shown = end(output::show(&escaped(answer)));
+            let answer = escaped(answer);
+            if !is_help && is_json_asked() {
+                let text = answer.to_string();
+                let text = text.strip_prefix("error: ").unwrap_or(&text);
+                tell_json(text.trim_end(), None, exit::USAGE);
+                return ExitCode::from(exit::USAGE);
+            }
+            let shown = end(output::show(&answer));
             match is_help {
                 true => shown,
                 false => ExitCode::from(exit::USAGE),
@@ -84,12 +92,27 @@ fn escaped(answer: clap::Error) -> clap::Error {
     }
 }
 
+/// Returns whether the output is to be JSON. A failure is then, too.
+fn is_json_asked() -> bool {
+    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
+    arguments.any(|argument| argument == "--json")
+}
+
+/// Tells programs why a command failed, as an object on one line.
+fn tell_json(error: &str, hint: Option<&str>, exit_code: u8) {
+    output::tell_json(&json!({ "error": error, "hint": hint, "exit_code": exit_code }));
+}
+
 /// Tells why a command failed, and returns the exit code.
 fn end(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of our output has seen enough, as in `terrace scan | head`.
         Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Err(failure) if is_json_asked() => {
+            tell_json(&failure.to_string(), failure.hint(), failure.exit_code());
+            ExitCode::from(failure.exit_code())
+        }
         Err(failure) => {
             output::tell(format!("terrace: {failure}"));
             if let Some(hint) = failure.hint() {

@@ -129,7 +129,11 @@ fn output_that_cannot_be_written_is_a_failure_of_reading_or_writing() {
             let ran = shell.command(arguments).stdout(stdout).output().unwrap();
             let told = String::from_utf8(ran.stderr).unwrap();
             assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {told}");
-            assert!(told.starts_with("terrace: standard output: "), "{told}");
+            let head = match arguments.contains(&"--json") {
+                true => "{\"error\":\"standard output: ",
+                false => "terrace: standard output: ",
+            };
+            assert!(told.starts_with(head), "{told}");
         }
         // Nothing to write to at all.
         let command = shell
