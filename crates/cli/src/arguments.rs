@@ -13,7 +13,7 @@ mod upkeep;
 
 use clap::{Parser, Subcommand};
 
-pub use self::entries::{Del, EntryFormat, Get, Put, Scan};
+pub use self::entries::{Count, Del, EntryFormat, Get, Put, Scan};
 pub use self::files::{Export, FileFormat, Import};
 pub use self::keyspaces::{DropKeyspace, Keyspaces, RenameKeyspace};
 pub use self::kv::{Kv, KvGet, KvKey, KvList, KvNode, KvPut};
@@ -35,6 +35,8 @@ Exit codes:
   6  reading or writing failed
   7  there is no store in the directory, no such keyspace in the store, or no node on the
      device
+
+With --json a failure is a JSON object on standard error: error, hint (or null), exit_code.
 
 The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
 it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
@@ -72,10 +74,14 @@ Examples:
   terrace get -d ./cities --raw map > map.png
   terrace get -d ./cities --json oslo | jq -r .value")]
     Get(Get),
-    /// Remove a key; one that is absent is no error
+    /// Remove a key, or every key of a range; an absent one is no error
     #[command(after_help = "\
+The removal of a range costs as little as that of a key, however many keys it holds.
+
 Examples:
   terrace del -d ./cities oslo
+  terrace del -d ./cities --prefix os
+  terrace del -d ./cities --from a --to n
   terrace del -d ./cities --hex 00ff")]
     Del(Del),
     /// Print keys and values in order
@@ -91,8 +97,18 @@ Formats:
 Examples:
   terrace scan -d ./cities
   terrace scan -d ./cities --prefix os --limit 10
-  terrace scan -d ./cities --from a --to n --reverse --format json")]
+  terrace scan -d ./cities --from a --to n --reverse --format json
+  terrace scan -d ./cities --keys-only")]
     Scan(Scan),
+    /// Count keys
+    #[command(after_help = "\
+Every key of the range is read: the number of keys is kept nowhere.
+JSON: keys, the number of keys in the range.
+
+Examples:
+  terrace count -d ./cities
+  terrace count -d ./cities --prefix os --json | jq .keys")]
+    Count(Count),
     /// Import a CSV, TSV or JSON Lines file
     #[command(after_help = "\
 The value of a row is the whole row as a JSON object, or one column with --value. Rows are

@@ -157,6 +157,13 @@ pub fn json_entry(key: &[u8], value: &[u8]) -> Value {
     Value::Object(object)
 }
 
+/// Returns a key as a JSON object.
+pub fn json_key(key: &[u8]) -> Value {
+    let mut object = Map::new();
+    json_field(&mut object, "key", key);
+    Value::Object(object)
+}
+
 /// Returns a JSON object on one line.
 pub fn json_line(object: &Value) -> String {
     readable_json(object.to_string())
@@ -173,6 +180,15 @@ pub fn write_entry(
         EntryFormat::Utf8 => writeln!(output, "{}\t{}", escape(key), escape(value)),
         EntryFormat::Hex => writeln!(output, "{}\t{}", to_hex(key), to_hex(value)),
         EntryFormat::Json => writeln!(output, "{}", json_line(&json_entry(key, value))),
+    }
+}
+
+/// Writes a key alone on one line.
+pub fn write_key(output: &mut impl Write, format: EntryFormat, key: &[u8]) -> io::Result<()> {
+    match format {
+        EntryFormat::Utf8 => writeln!(output, "{}", escape(key)),
+        EntryFormat::Hex => writeln!(output, "{}", to_hex(key)),
+        EntryFormat::Json => writeln!(output, "{}", json_line(&json_key(key))),
     }
 }
 

@@ -137,3 +137,62 @@ fn keyspaces_are_made_by_writing_and_have_keys_of_their_own() {
         assert!(ran.stderr.contains("no keyspace lakes"), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn keys_are_counted_and_printed_without_their_values() {
+    let shell = cities();
+    assert_eq!(shell.out(&["count"]), "3\n");
+    assert_eq!(shell.out(&["count", "--from", "m", "--to", "p"]), "1\n");
+    assert_eq!(shell.json(&["count", "--prefix", "x", "--json"])["keys"], 0);
+    let reversed = ["scan", "--keys-only", "--reverse", "--limit", "2"];
+    assert_eq!(shell.out(&reversed), "rome\noslo\n");
+    assert_eq!(
+        shell.out(&["scan", "--keys-only", "--prefix", "o", "--format", "json"]),
+        "{\"key\":\"oslo\"}\n"
+    );
+    assert_eq!(
+        shell.out(&["scan", "--keys-only", "--hex", "--from", "72"]),
+        "726f6d65\n"
+    );
+}
+
+#[test]
+fn a_range_is_removed_at_once() {
+    let shell = cities();
+    shell.out(&["put", "porto", "Portugal"]);
+    assert_eq!(shell.out(&["del", "--prefix", "o", "--sync"]), "");
+    assert_eq!(shell.out(&["scan", "--keys-only"]), "lisbon\nporto\nrome\n");
+    shell.out(&["del", "--from", "m", "--to", "q"]);
+    assert_eq!(shell.out(&["scan", "--keys-only"]), "lisbon\nrome\n");
+    shell.out(&["del", "--hex", "--from", "72"]);
+    assert_eq!(shell.out(&["scan", "--keys-only"]), "lisbon\n");
+    for wrong in [&["del"][..], &["del", "lisbon", "--prefix", "l"]] {
+        assert_eq!(shell.run(wrong).code, 2, "{wrong:?}");
+    }
+    assert_eq!(shell.out(&["count"]), "1\n");
+}
+
+#[test]
+fn failures_are_json_where_the_output_is() {
+    let shell = cities();
+    let failure = |arguments: &[&str]| -> (i32, serde_json::Value) {
+        let ran = shell.run(arguments);
+        assert_eq!(ran.stdout, "", "{arguments:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+        (ran.code, serde_json::from_str(&ran.stderr).unwrap())
+    };
+    let (code, absent) = failure(&["get", "--json", "paris"]);
+    assert_eq!((code, &absent["exit_code"]), (1, &1.into()));
+    assert_eq!(absent["error"], "key not found");
+    assert!(absent["hint"].is_null(), "{absent}");
+    let (code, unknown) = failure(&["count", "--json", "--keyspace", "rivers"]);
+    assert_eq!(code, 7);
+    assert!(unknown["hint"].as_str().unwrap().contains("keyspaces list"));
+    let (code, usage) = failure(&["count", "--json", "--no-such-option"]);
+    assert_eq!(code, 2);
+    let error = usage["error"].as_str().unwrap();
+    assert!(error.starts_with("unexpected argument"), "{error}");
+    // Behind `--` it is a key.
+    let ran = shell.run(&["get", "--", "--json"]);
+    assert_eq!(ran.stderr, "terrace: key not found\n");
+}

@@ -12,7 +12,7 @@ fn odd_store(shell: &Shell) {
     let db = Db::open(shell.store(), Options::default()).unwrap();
     for number in 0..50u8 {
         db.put(
-            &[b'k', number],
+            [b'k', number],
             format!("value {number}, \"quoted\"\nand\tmore").as_bytes(),
         )
         .unwrap();

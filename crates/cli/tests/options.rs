@@ -93,7 +93,7 @@ fn an_unknown_option_is_wrong_usage_and_near_ones_are_named() {
     assert_eq!(
         ran.stderr,
         "terrace: there is no option \"arena_size\"; near names are arena_bytes, \
-         arena_index_bytes, max_arenas, read_buffer.borrows_arenas; `terrace options` lists all\n"
+         max_arenas; `terrace options` lists all\n"
     );
     let ran = shell.run(&["options", "xyzzy"]);
     assert_eq!(

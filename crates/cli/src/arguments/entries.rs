@@ -50,10 +50,10 @@ pub struct Del {
     #[command(flatten)]
     pub keyspace: InKeyspace,
     /// The key
-    pub key: OsString,
-    /// The key is given in hexadecimal
-    #[arg(long)]
-    pub hex: bool,
+    #[arg(required_unless_present_any = ["from", "to", "prefix"], conflicts_with_all = ["from", "to", "prefix"])]
+    pub key: Option<OsString>,
+    #[command(flatten)]
+    pub range: KeyRange,
     /// Return only when the removal survives a power cut
     #[arg(long)]
     pub sync: bool,
@@ -73,9 +73,25 @@ pub struct Scan {
     /// From the last key to the first
     #[arg(long)]
     pub reverse: bool,
+    /// Print keys without their values
+    #[arg(long)]
+    pub keys_only: bool,
     /// How entries are printed [default: utf8, or hex with --hex]
     #[arg(long)]
     pub format: Option<EntryFormat>,
+}
+
+#[derive(Debug, Args)]
+pub struct Count {
+    #[command(flatten)]
+    pub store: ReadStore,
+    #[command(flatten)]
+    pub keyspace: InKeyspace,
+    #[command(flatten)]
+    pub range: KeyRange,
+    /// Print a JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

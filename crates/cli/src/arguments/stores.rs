@@ -87,7 +87,7 @@ pub struct KeyRange {
     /// Only keys that begin with this
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     pub prefix: Option<OsString>,
-    /// Keys are given, and entries written, in hexadecimal
+    /// Keys are given, and printed, in hexadecimal
     #[arg(long)]
     pub hex: bool,
 }

@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 
-use terrace::{Db, WriteBatch, WriteOptions};
+use terrace::{Db, IterOptions, WriteBatch, WriteOptions};
 
 use crate::arguments::{Del, Get, Put};
+use crate::commands::scan::range;
 use crate::failure::{Failure, Result};
 use crate::output::{print, print_bytes, print_json_line};
 use crate::store;
@@ -58,11 +59,25 @@ pub fn print_value(key: &[u8], value: &[u8], hex: bool, raw: bool, json: bool) -
 }
 
 pub fn del(arguments: &Del) -> Result<()> {
-    let key = bytes_of(&arguments.key, arguments.hex)?;
+    let Some(key) = &arguments.key else {
+        return del_range(arguments);
+    };
+    let key = bytes_of(key, arguments.range.hex)?;
     let db = store::open_to_change(&arguments.store)?;
     let mut batch = WriteBatch::new();
     batch.delete_in(&db.keyspace(&arguments.keyspace.name)?, &key)?;
     write(&db, batch, arguments.sync)
+}
+
+fn del_range(arguments: &Del) -> Result<()> {
+    let IterOptions { lower, upper, .. } = range(&arguments.range)?;
+    let db = store::open_to_change(&arguments.store)?;
+    let keyspace = db.keyspace(&arguments.keyspace.name)?;
+    keyspace.delete_within((lower, upper))?;
+    if arguments.sync {
+        db.persist()?;
+    }
+    Ok(db.close()?)
 }
 
 fn write(db: &Db, batch: WriteBatch, sync: bool) -> Result<()> {

@@ -38,6 +38,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Get(arguments) => entries::get(&arguments),
         Command::Del(arguments) => entries::del(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
+        Command::Count(arguments) => scan::count(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Compact(arguments) => maintenance::compact(&arguments),

@@ -1,30 +1,80 @@
 //! Entries in order.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::Bound;
 
-use terrace::{Entries, IterOptions};
+use serde_json::json;
+use terrace::{Db, DbIterator, IterOptions};
 
-use crate::arguments::{EntryFormat, KeyRange, Scan};
+use crate::arguments::{Count, EntryFormat, InKeyspace, KeyRange, Scan};
 use crate::failure::Result;
-use crate::output;
+use crate::output::{self, print_json};
+use crate::progress::Steps;
 use crate::store;
-use crate::text::{bytes_of, write_entry};
+use crate::text::{bytes_of, write_entry, write_key};
+
+/// Keys that are counted between two looks at the clock.
+const KEYS_A_STEP: u64 = 4096;
 
 pub fn run(arguments: &Scan) -> Result<()> {
     let options = range(&arguments.range)?;
     let db = store::open_to_read(&arguments.store)?;
-    let iterator = db.keyspace(&arguments.keyspace.name)?.iter(options)?;
-    let entries = if arguments.reverse {
-        iterator.entries_reverse()
-    } else {
-        iterator.entries()
-    };
+    let mut iterator = iterate(&db, &arguments.keyspace, options)?;
+    let mut stdout = output::buffered();
+    let printed = print(&mut iterator, arguments, &mut stdout);
+    // The entries before a failure are shown.
+    stdout.flush().map_err(output::failed)?;
+    printed
+}
+
+fn iterate(db: &Db, keyspace: &InKeyspace, options: IterOptions) -> Result<DbIterator> {
+    Ok(db.keyspace(&keyspace.name)?.iter(options)?)
+}
+
+fn print(iterator: &mut DbIterator, arguments: &Scan, stdout: &mut impl Write) -> Result<()> {
     let format = arguments.format.unwrap_or(match arguments.range.hex {
         true => EntryFormat::Hex,
         false => EntryFormat::Utf8,
     });
-    print(entries, arguments.limit, format)
+    match arguments.reverse {
+        false => iterator.seek_to_first()?,
+        true => iterator.seek_to_last()?,
+    }
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    while left > 0 && iterator.valid() {
+        let written: io::Result<()> = match arguments.keys_only {
+            true => write_key(stdout, format, iterator.key()),
+            false => write_entry(stdout, format, iterator.key(), iterator.value()),
+        };
+        written.map_err(output::failed)?;
+        left -= 1;
+        match arguments.reverse {
+            false => iterator.next()?,
+            true => iterator.prev()?,
+        }
+    }
+    Ok(())
+}
+
+pub fn count(arguments: &Count) -> Result<()> {
+    let options = range(&arguments.range)?;
+    let db = store::open_to_read(&arguments.store)?;
+    let mut iterator = iterate(&db, &arguments.keyspace, options)?;
+    let mut progress = Steps::of_things("counting".to_owned(), "key");
+    let mut keys = 0_u64;
+    iterator.seek_to_first()?;
+    while iterator.valid() {
+        keys += 1;
+        if keys.is_multiple_of(KEYS_A_STEP) {
+            progress.reach(keys, None);
+        }
+        iterator.next()?;
+    }
+    progress.finish();
+    match arguments.json {
+        true => print_json(&json!({ "keys": keys })),
+        false => output::print(format!("{keys}\n")),
+    }
 }
 
 pub fn range(arguments: &KeyRange) -> Result<IterOptions> {
@@ -47,23 +97,4 @@ pub fn range(arguments: &KeyRange) -> Result<IterOptions> {
         fill_cache: false,
         ..options
     })
-}
-
-fn print(entries: Entries, limit: Option<u64>, format: EntryFormat) -> Result<()> {
-    let mut stdout = output::buffered();
-    let limit = limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit).unwrap_or(usize::MAX)
-    });
-    for entry in entries.take(limit) {
-        let (key, value) = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                // The entries before the failure are shown.
-                stdout.flush().map_err(output::failed)?;
-                return Err(error.into());
-            }
-        };
-        write_entry(&mut stdout, format, &key, &value).map_err(output::failed)?;
-    }
-    stdout.flush().map_err(output::failed)
 }
