@@ -60,7 +60,7 @@ fn write_rate(
                         // An odd factor scatters the keys and repeats none.
                         let key = (count * writers + writer).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                         let mut batch = WriteBatch::new();
-                        batch.put(&key.to_be_bytes(), &value).unwrap();
+                        batch.put(key.to_be_bytes(), &value).unwrap();
                         db.write(batch, WriteOptions::with_sync(sync)).unwrap();
                         count += 1;
                     }

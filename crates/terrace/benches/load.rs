@@ -54,7 +54,7 @@ fn main() {
         let key = scatter(row_of(step, rows)).to_be_bytes();
         let stamp = value.len().min(8);
         value[..stamp].copy_from_slice(&key[..stamp]);
-        db.put(&key, &value).unwrap();
+        db.put(key, &value).unwrap();
         let now = Instant::now();
         longest_gap = longest_gap.max(now - last);
         last = now;
@@ -81,7 +81,7 @@ fn main() {
 fn read(db: &Db, rows: u64, reads: u64) {
     let began = Instant::now();
     for row in 0..reads {
-        let found = db.get(&scatter(scatter(row) % rows).to_be_bytes()).unwrap();
+        let found = db.get(scatter(scatter(row) % rows).to_be_bytes()).unwrap();
         assert!(found.is_some());
     }
     println!("get: {:.0} rows/s", rate(reads, began.elapsed()));

@@ -50,8 +50,7 @@ fn main() {
     let mut keys: Vec<_> = (0..rows).map(key).collect();
     keys.sort_unstable();
     for key in &keys {
-        load.put(key, &key.repeat(value_bytes as usize / 8))
-            .unwrap();
+        load.put(key, key.repeat(value_bytes as usize / 8)).unwrap();
     }
     load.finish().unwrap();
 

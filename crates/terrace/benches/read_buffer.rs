@@ -38,12 +38,12 @@ enum Operation {
 impl Operation {
     fn run(self, db: &Db, value: &mut [u8]) -> usize {
         match self {
-            Operation::Get(row) => db.get(&key(row)).unwrap().map_or(0, |value| value.len()),
+            Operation::Get(row) => db.get(key(row)).unwrap().map_or(0, |value| value.len()),
             Operation::Put(row) => {
                 let key = key(row);
                 let stamp = value.len().min(8);
                 value[..stamp].copy_from_slice(&key[key.len() - stamp..]);
-                db.put(&key, value).unwrap();
+                db.put(key, value).unwrap();
                 1
             }
             Operation::Scan(row) => scan(db, &key(row)),

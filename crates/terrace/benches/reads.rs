@@ -79,7 +79,7 @@ fn load(directory: &Path, rows: u64, value_bytes: usize, options: Options) -> Db
             let key = key(row, false);
             let stamp = value.len().min(8);
             value[..stamp].copy_from_slice(&key[key.len() - stamp..]);
-            db.put(&key, &value).unwrap();
+            db.put(key, &value).unwrap();
         }
         db.flush().unwrap();
     }

@@ -8,8 +8,8 @@
 //! # let directory = tempfile::tempdir().unwrap();
 //! # let path = directory.path().join("store");
 //! let db = terrace::Db::open(&path, terrace::Options::default())?;
-//! db.put(b"key", b"value")?;
-//! assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
+//! db.put("key", "value")?;
+//! assert_eq!(db.get("key")?.unwrap(), "value");
 //! # Ok::<(), terrace::Error>(())
 //! ```
 #![cfg_attr(
@@ -41,10 +41,12 @@ mod thread_start;
 mod write_buffer;
 
 pub use db::compaction_history::{Compaction, CompactionKind};
+pub use db::entries::Entries;
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;
-pub use db::iterator::{DbIterator, Entries, IterOptions};
+pub use db::iterator::{DbIterator, IterOptions};
 pub use db::jobs::under_way::MergeUnderWay;
+pub use db::key_range::{KeyRange, prefix_range};
 pub use db::keyspace::Keyspace;
 pub use db::latencies::{Distribution, LatencyStatistics};
 pub use db::monitor::LevelDuplicates;

@@ -490,13 +490,13 @@ mod tests {
         };
         let db = crate::Db::open(&path, options.clone()).unwrap();
         for number in 0..20_000u32 {
-            db.put(&number.to_be_bytes(), &[7; 500]).unwrap();
+            db.put(number.to_be_bytes(), [7; 500]).unwrap();
         }
         db.persist().unwrap();
         db.flush().unwrap();
         db.close().unwrap();
         let db = crate::Db::open(&path, options).unwrap();
-        assert_eq!(db.get(&7u32.to_be_bytes()).unwrap().unwrap().len(), 500);
+        assert_eq!(db.get(7u32.to_be_bytes()).unwrap().unwrap().len(), 500);
         assert!(!path.exists());
     }
 }

@@ -101,7 +101,7 @@ mod tests {
             }
             // Neither its lock nor a thread is left: a store opens there.
             let db = Db::open(directory.path(), options()).unwrap();
-            db.put(&refused.to_be_bytes(), b"").unwrap();
+            db.put(refused.to_be_bytes(), b"").unwrap();
             db.close().unwrap();
             refused += 1;
         }

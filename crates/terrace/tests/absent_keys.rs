@@ -55,7 +55,7 @@ fn asked_in_vain(db: &Db, rows: u64, random: &mut SmallRng) -> (f64, usize) {
     for _ in 0..PROBES {
         let absent = rows + random.random_range(0..1 << 40);
         let before = looks();
-        assert!(db.get(&key(absent)).unwrap().is_none());
+        assert!(db.get(key(absent)).unwrap().is_none());
         asked += u64::from(looks() > before);
     }
     let levels = db.statistics().levels;
@@ -88,7 +88,7 @@ fn measure(policy: CompactionPolicy) -> (f64, f64, f64) {
     let steps = 16;
     for step in 0..steps {
         for number in step * rows / steps..(step + 1) * rows / steps {
-            db.put(&key(number), &[7; 8]).unwrap();
+            db.put(key(number), [7; 8]).unwrap();
         }
         if step < steps / 2 {
             continue;

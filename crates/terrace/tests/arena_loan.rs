@@ -29,13 +29,13 @@ fn options(borrows_arenas: bool) -> Options {
 
 fn write(db: &Db, rows: std::ops::Range<u32>) {
     for row in rows {
-        db.put(&row.to_be_bytes(), &[row as u8; 1000]).unwrap();
+        db.put(row.to_be_bytes(), [row as u8; 1000]).unwrap();
     }
 }
 
 fn read(db: &Db, rows: std::ops::Range<u32>) {
     for row in rows {
-        let value = db.get(&row.to_be_bytes()).unwrap().unwrap();
+        let value = db.get(row.to_be_bytes()).unwrap().unwrap();
         assert_eq!(&*value, [row as u8; 1000]);
     }
 }

@@ -105,7 +105,7 @@ fn arenas_for_large_batches_are_bounded_too() {
     let mut accepted = 0;
     for _ in 0..20 {
         let mut batch = WriteBatch::new();
-        batch.put(b"large", &vec![1; 200 << 10]).unwrap();
+        batch.put(b"large", vec![1; 200 << 10]).unwrap();
         accepted += u32::from(db.write(batch, WriteOptions::default()).is_ok());
     }
     let statistics = db.statistics();
@@ -158,7 +158,7 @@ fn several_sealed_arenas_wait_for_a_slow_flush() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for row in 0..1000u64 {
-                db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+                db.put(row.to_be_bytes(), [1; 1000]).unwrap();
                 written.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -170,7 +170,7 @@ fn several_sealed_arenas_wait_for_a_slow_flush() {
         gate.heal();
     });
     db.flush().unwrap();
-    assert!((0..1000u64).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
+    assert!((0..1000u64).all(|row| db.get(row.to_be_bytes()).unwrap().is_some()));
 }
 
 fn arena_files(disk: &SimulatedStorage) -> usize {
@@ -186,7 +186,7 @@ fn a_store_whose_flushes_keep_up_has_two_arena_files() {
     let disk = disk();
     let db = Db::open(STORE, options(Arc::new(disk.clone()))).unwrap();
     for row in 0..1000u64 {
-        db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+        db.put(row.to_be_bytes(), [1; 1000]).unwrap();
         assert!(arena_files(&disk) <= 2, "row {row}");
     }
     assert!(db.statistics().flushes > 10);
@@ -204,7 +204,7 @@ fn a_flush_gives_its_slot_to_the_next_spare_also_in_place() {
     };
     let db = Db::open(STORE, options).unwrap();
     for row in 0..500u64 {
-        db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+        db.put(row.to_be_bytes(), [1; 1000]).unwrap();
         if row % 7 == 0 {
             db.flush().unwrap();
         }
@@ -219,14 +219,14 @@ fn sealed_arenas_count_by_what_they_hold() {
     let _at_the_end = Opened(&gate);
     db.put(b"small", b"value").unwrap();
     let mut batch = WriteBatch::new();
-    batch.put(b"large", &vec![1; 200 << 10]).unwrap();
+    batch.put(b"large", vec![1; 200 << 10]).unwrap();
     db.write(batch, WriteOptions::default()).unwrap();
     // Rolls over, and may have to wait for the spare.
-    db.put(b"next", &[1; 8000]).unwrap();
+    db.put(b"next", [1; 8000]).unwrap();
     let before = db.statistics();
     assert_eq!((before.arenas.active, before.arenas.sealed), (1, 2));
     for row in 0..10u64 {
-        db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+        db.put(row.to_be_bytes(), [1; 1000]).unwrap();
     }
     assert_eq!(db.statistics().stalls, before.stalls);
 }
@@ -241,7 +241,7 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     let mut row = 0u64;
     let mut put = |rows: u64| {
         for _ in 0..rows {
-            db.put(&row.to_be_bytes(), &[1; 1000]).unwrap();
+            db.put(row.to_be_bytes(), [1; 1000]).unwrap();
             row += 1;
         }
     };
@@ -268,7 +268,7 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
     assert_eq!(db.statistics().arenas.sealed, 2);
     gate.heal();
     db.flush().unwrap();
-    assert!((0..row).all(|row| db.get(&row.to_be_bytes()).unwrap().is_some()));
+    assert!((0..row).all(|row| db.get(row.to_be_bytes()).unwrap().is_some()));
 }
 
 /// A writer that level 0 stopped gets the error when the store is poisoned; closing works.

@@ -36,7 +36,7 @@ fn specimen() -> Image {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
     for number in 0..20u8 {
-        db.put(&[number], &[number; 50]).unwrap();
+        db.put([number], [number; 50]).unwrap();
     }
     db.flush().unwrap();
     db.put(b"last", b"in an arena").unwrap();
@@ -348,18 +348,18 @@ fn keys_and_batches_that_are_too_large_are_refused_and_harm_nobody() {
     let longest = vec![7; 65_535];
     db.put(&longest, b"fits").unwrap();
     assert_eq!(db.get(&longest).unwrap().as_deref(), Some(&b"fits"[..]));
-    let error = db.put(&vec![7; 65_536], b"").unwrap_err();
+    let error = db.put(vec![7; 65_536], b"").unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     says(&error, &["65536", "65535"]);
-    assert!(db.get(&vec![7; 65_536]).unwrap().is_none());
+    assert!(db.get(vec![7; 65_536]).unwrap().is_none());
 
     let mut batch = WriteBatch::new();
-    batch.put(b"large", &vec![1; 129 << 10]).unwrap();
+    batch.put(b"large", vec![1; 129 << 10]).unwrap();
     let error = db.write(batch, WriteOptions::default()).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     says(&error, &["max_batch_bytes", &(128 << 10).to_string()]);
     assert!(db.get(b"large").unwrap().is_none());
-    db.put(b"large", &vec![1; 127 << 10]).unwrap();
+    db.put(b"large", vec![1; 127 << 10]).unwrap();
     assert_eq!(
         db.get(b"large").unwrap().map(|value| value.len()),
         Some(127 << 10)
@@ -480,7 +480,7 @@ fn files_with_the_last_number_are_in_nobodys_way() {
                 let db = db.unwrap_or_else(|error| panic!("{name}, {round}: {error}"));
                 // Edits until the manifest is rewritten.
                 for number in 0..60u8 {
-                    db.put(&[number], &[round; 50]).unwrap();
+                    db.put([number], [round; 50]).unwrap();
                     db.flush().unwrap();
                 }
                 assert!(db.get(b"last").unwrap().is_some());

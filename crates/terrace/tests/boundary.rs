@@ -37,7 +37,7 @@ fn scan(db: &Db, random: &mut StdRng, times: u32) {
     let mut rows = db.iter(IterOptions::default()).unwrap();
     for _ in 0..times {
         let first: u32 = random.random_range(0..RECORDS - 5);
-        rows.seek(&first.to_be_bytes()).unwrap();
+        rows.seek(first.to_be_bytes()).unwrap();
         for number in first..first + 5 {
             assert_eq!(rows.key(), number.to_be_bytes());
             assert_eq!(rows.value(), value(number));
@@ -50,7 +50,7 @@ fn get(db: &Db, random: &mut StdRng, times: u32) {
     for _ in 0..times {
         let number: u32 = random.random_range(0..RECORDS);
         assert_eq!(
-            &*db.get(&number.to_be_bytes()).unwrap().unwrap(),
+            &*db.get(number.to_be_bytes()).unwrap().unwrap(),
             value(number)
         );
     }
@@ -81,7 +81,7 @@ fn scans_take_the_memory_of_a_buffer_that_no_get_asks_and_gets_take_it_back() {
     let db = Db::open(directory.path(), options()).unwrap();
     let random = &mut StdRng::seed_from_u64(1);
     for number in 0..RECORDS {
-        db.put(&number.to_be_bytes(), &value(number)).unwrap();
+        db.put(number.to_be_bytes(), value(number)).unwrap();
     }
     db.flush().unwrap();
     get(&db, random, 1000);
@@ -101,7 +101,7 @@ fn scans_take_the_memory_of_a_buffer_that_no_get_asks_and_gets_take_it_back() {
     };
     let mut rows = db.iter(passing).unwrap();
     for _ in 0..2 * WINDOW {
-        rows.seek(&7_u32.to_be_bytes()).unwrap();
+        rows.seek(7_u32.to_be_bytes()).unwrap();
     }
     drop(rows);
     scan(&db, random, WINDOW - 2);
@@ -112,7 +112,7 @@ fn scans_take_the_memory_of_a_buffer_that_no_get_asks_and_gets_take_it_back() {
     assert!(buffer_bytes(&scanned) < SHARE_BYTES / 2, "{scanned:?}");
     // Writes find less room, too.
     for number in 0..RECORDS / 2 {
-        db.put(&number.to_be_bytes(), &value(number)).unwrap();
+        db.put(number.to_be_bytes(), value(number)).unwrap();
     }
     scan(&db, random, 2 * WINDOW);
     let scanned = db.statistics();

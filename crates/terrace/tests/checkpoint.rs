@@ -79,7 +79,7 @@ fn of_two_checkpoints_to_one_place_one_is_whole_and_one_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path().join("store"), tiny(Options::default())).unwrap();
         for row in 0..500u32 {
-            db.put(&row.to_be_bytes(), &[7; 100]).unwrap();
+            db.put(row.to_be_bytes(), [7; 100]).unwrap();
         }
         let to = directory.path().join("copy");
         std::fs::create_dir(&to).unwrap();
@@ -108,7 +108,7 @@ fn what_the_store_deletes_stays_whole_in_the_checkpoint() {
     let db = Db::open(directory.path().join("store"), options.clone()).unwrap();
     let fill = |byte: u8| {
         for row in 0..1200u32 {
-            db.put(&row.to_be_bytes(), &[byte; 10_000]).unwrap();
+            db.put(row.to_be_bytes(), [byte; 10_000]).unwrap();
         }
         db.flush().unwrap();
         // Into one table, large enough to be cut in several steps.
@@ -149,7 +149,7 @@ fn where_nothing_can_be_linked_files_are_copied() {
     });
     let db = Db::open(STORE, options.clone()).unwrap();
     for row in 0..400u32 {
-        db.put(&row.to_be_bytes(), &[7; 100]).unwrap();
+        db.put(row.to_be_bytes(), [7; 100]).unwrap();
     }
     plan.fail_from(plan.count(), Fault::Io);
     let written = |statistics: &Statistics| statistics.io.of(Purpose::Other).written_bytes;
@@ -178,7 +178,7 @@ fn a_checkpoint_under_load_is_a_prefix() {
         .unwrap();
     let stop = AtomicBool::new(false);
     let counter = |db: &Db, thread: u64| {
-        let bytes = db.get(&thread.to_be_bytes()).unwrap();
+        let bytes = db.get(thread.to_be_bytes()).unwrap();
         bytes.map_or(0, |bytes| u64::from_be_bytes(bytes[..].try_into().unwrap()))
     };
     std::thread::scope(|scope| {
@@ -191,9 +191,8 @@ fn a_checkpoint_under_load_is_a_prefix() {
                     }
                     // Row by row, then the counter: a prefix has no counter without its row.
                     let row = [thread.to_be_bytes(), number.to_be_bytes()].concat();
-                    other.put(&row, &[1; 150]).unwrap();
-                    db.put(&thread.to_be_bytes(), &number.to_be_bytes())
-                        .unwrap();
+                    other.put(&row, [1; 150]).unwrap();
+                    db.put(thread.to_be_bytes(), number.to_be_bytes()).unwrap();
                 }
             });
         }
@@ -209,7 +208,7 @@ fn a_checkpoint_under_load_is_a_prefix() {
                     last >= before[thread as usize],
                     "acknowledged before the call"
                 );
-                let options = IterOptions::prefix(&thread.to_be_bytes());
+                let options = IterOptions::prefix(thread.to_be_bytes());
                 let found = rows.iter(options).unwrap().entries();
                 let numbers: Vec<u64> = found
                     .map(|entry| u64::from_be_bytes(entry.unwrap().0[8..].try_into().unwrap()))

@@ -37,8 +37,7 @@ fn key(number: u32) -> [u8; 4] {
 
 fn update(db: &Db, keys: u32, updates: u32, random: &mut SmallRng) {
     for _ in 0..updates {
-        db.put(&key(random.random_range(0..keys)), &[7; 100])
-            .unwrap();
+        db.put(key(random.random_range(0..keys)), [7; 100]).unwrap();
     }
 }
 
@@ -54,7 +53,7 @@ fn what_a_merge_was_to_drop_is_told_beside_what_it_dropped() {
     let db = Db::open("/store", options(CompactionPolicy::Dedup)).unwrap();
     // No key twice in a buffer: a flush would drop it.
     for step in 0..16_000 {
-        db.put(&key(step * 7_919 % 2_000), &[7; 100]).unwrap();
+        db.put(key(step * 7_919 % 2_000), [7; 100]).unwrap();
     }
     db.flush().unwrap();
     let past = db.compactions();
@@ -106,7 +105,7 @@ fn what_a_merge_was_to_drop_is_told_beside_what_it_dropped() {
 fn a_move_is_told_too() {
     let db = Db::open("/store", options(CompactionPolicy::Leveled)).unwrap();
     for number in 0..1_000 {
-        db.put(&key(number), &[7; 100]).unwrap();
+        db.put(key(number), [7; 100]).unwrap();
     }
     db.flush().unwrap();
     let past = db.compactions();
@@ -125,7 +124,7 @@ fn a_merge_that_frees_less_than_predicted_is_a_setback_and_not_repeated() {
         for round in 0..40u32 {
             held.push(db.snapshot());
             for number in 0..8 {
-                db.put(&key(number), &round.to_be_bytes()).unwrap();
+                db.put(key(number), round.to_be_bytes()).unwrap();
             }
             db.flush().unwrap();
         }
@@ -214,12 +213,12 @@ fn a_level_tells_how_often_it_has_its_keys() {
         let db = Db::open("/store", options).unwrap();
         for from in [0u32, 2_000, 4_000, 5_000] {
             for number in from..from + 5_000 {
-                db.put(&key(number), b"value").unwrap();
+                db.put(key(number), b"value").unwrap();
             }
             db.flush().unwrap();
         }
         for number in 0..7 {
-            db.delete(&key(number)).unwrap();
+            db.delete(key(number)).unwrap();
         }
         db.flush().unwrap();
         assert!(db.levels().keyspaces[0].duplicates.is_empty());
@@ -250,7 +249,7 @@ fn a_sketch_that_cannot_be_read_leaves_the_keys_unknown() {
     };
     let db = Db::open("/store", options).unwrap();
     for number in 0..1_000 {
-        db.put(&key(number), &[7; 100]).unwrap();
+        db.put(key(number), [7; 100]).unwrap();
     }
     db.flush().unwrap();
     let known = || {

@@ -49,7 +49,7 @@ fn no_update_is_lost() {
                     // Arenas fill and are flushed.
                     let mut batch = WriteBatch::new();
                     batch
-                        .put(&(thread << 32 | round).to_be_bytes(), &[1; 200])
+                        .put((thread << 32 | round).to_be_bytes(), [1; 200])
                         .unwrap();
                     db.write(batch, WriteOptions::default()).unwrap();
                 }
@@ -104,7 +104,7 @@ fn a_write_that_may_not_stall_is_refused_where_the_others_wait() {
     let mut refused = None;
     for number in 0..2000u32 {
         let mut batch = WriteBatch::new();
-        batch.put(&number.to_be_bytes(), &[1; 100]).unwrap();
+        batch.put(number.to_be_bytes(), [1; 100]).unwrap();
         if let Err(error) = db.write(batch, no_stall) {
             refused = Some((number, error));
             break;
@@ -113,7 +113,7 @@ fn a_write_that_may_not_stall_is_refused_where_the_others_wait() {
     let (number, error) = refused.expect("nothing is flushed, so the buffers fill");
     assert!(matches!(error, terrace::Error::WouldStall), "{error}");
     assert!(number > 50, "an arena is filled first");
-    assert!(db.get(&number.to_be_bytes()).unwrap().is_none());
+    assert!(db.get(number.to_be_bytes()).unwrap().is_none());
     flushes.heal();
     db.flush().unwrap();
     let mut batch = WriteBatch::new();

@@ -96,7 +96,7 @@ fn specimen() -> Image {
     internal::create_second(&db).unwrap();
     for number in 0..60u64 {
         let key = format!("key-{:03}", number * 7 % 40);
-        db.put(key.as_bytes(), &vec![number as u8; number as usize * 3])
+        db.put(key.as_bytes(), vec![number as u8; number as usize * 3])
             .unwrap();
         if number % 5 == 0 {
             db.delete(format!("key-{:03}", number % 40).as_bytes())
@@ -106,7 +106,7 @@ fn specimen() -> Image {
     db.flush().unwrap();
     db.compact().unwrap();
     db.put(b"", b"an empty key").unwrap();
-    db.put(b"large", &[7; 5_000]).unwrap();
+    db.put(b"large", [7; 5_000]).unwrap();
     db.delete(b"key-003").unwrap();
     Image::of(&disk)
 }

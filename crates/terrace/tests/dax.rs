@@ -72,7 +72,7 @@ fn child() {
     let db = Db::open(&path, options()).unwrap();
     let mut stdout = std::io::stdout().lock();
     for number in rows(&db).. {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
         writeln!(stdout, "acknowledged {number}").unwrap();
     }
 }
@@ -158,7 +158,7 @@ fn a_region_directory_may_be_the_only_part_on_persistent_memory() {
         assert_eq!(db.statistics().method, "dax");
         assert_eq!(rows(&db), round * 500);
         for number in round * 500..(round + 1) * 500 {
-            db.put(&key(number), &value(number)).unwrap();
+            db.put(key(number), value(number)).unwrap();
         }
         db.close().unwrap();
     }

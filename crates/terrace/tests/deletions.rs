@@ -43,7 +43,7 @@ fn disk() -> SimulatedStorage {
 fn fill(db: &Db, byte: u8) {
     let mut batch = WriteBatch::new();
     for row in 0..ROWS {
-        batch.put(&row.to_be_bytes(), &[byte; 10_000]).unwrap();
+        batch.put(row.to_be_bytes(), [byte; 10_000]).unwrap();
     }
     db.write(batch, WriteOptions::default()).unwrap();
     db.flush().unwrap();
@@ -94,7 +94,7 @@ fn a_file_is_cut_only_when_its_last_reader_is_gone() {
     db.compact().unwrap();
     assert_eq!(plan.count(), 4);
     assert_eq!(
-        db.get_at(&snapshot, &7u32.to_be_bytes()).unwrap().unwrap()[0],
+        db.get_at(&snapshot, 7u32.to_be_bytes()).unwrap().unwrap()[0],
         1
     );
     check(&db, 2);

@@ -61,7 +61,7 @@ fn scenario(storage: &Arc<dyn Storage>) -> Result<usize> {
     for round in 0..2 {
         let db = Db::open("/store", small(Arc::clone(storage)))?;
         for number in 0..100 {
-            db.put(&key(number), &[round; 200])?;
+            db.put(key(number), [round; 200])?;
         }
         db.flush()?;
         db.compact_range(..)?;
@@ -83,7 +83,7 @@ fn wide_scenario(storage: &Arc<dyn Storage>) -> Result<usize> {
     db.put(b"key", b"value")?;
     let mut load = db.ingest()?;
     for number in 0..100 {
-        load.put(&key(number), &[1; 200])?;
+        load.put(key(number), [1; 200])?;
     }
     load.finish()?;
     db.put(b"key", b"value")?;
@@ -101,7 +101,7 @@ impl Spare {
         let disk = Arc::new(SimulatedStorage::new(2, CrashSwitch::new()));
         let db = Db::open("/spare", small(disk)).unwrap();
         for number in 0..200 {
-            db.put(&key(number), &[1; 200]).unwrap();
+            db.put(key(number), [1; 200]).unwrap();
         }
         db.flush().unwrap();
         Spare(db)
@@ -223,7 +223,7 @@ fn fill(path: &Path, rows: u32) {
     let keyspace = db.create_keyspace("x", form).unwrap();
     let mut load = keyspace.ingest().unwrap();
     for number in 0..rows {
-        load.put(&key(number), &[7; 100]).unwrap();
+        load.put(key(number), [7; 100]).unwrap();
     }
     load.finish().unwrap();
     drop(keyspace);
@@ -245,7 +245,7 @@ fn tables_of_iterators_count() {
     let mut iterators = Vec::new();
     for number in (0..4000).step_by(50) {
         let mut iterator = keyspace.iter(IterOptions::default()).unwrap();
-        iterator.seek(&key(number)).unwrap();
+        iterator.seek(key(number)).unwrap();
         iterators.push(iterator);
     }
     assert!(open_tables(directory.path()) <= 16);
@@ -341,7 +341,7 @@ fn child() {
     }
     for (db, keyspace) in stores.iter().zip(&keyspaces) {
         for number in (0..8000).step_by(40) {
-            assert!(keyspace.get(&key(number)).unwrap().is_some());
+            assert!(keyspace.get(key(number)).unwrap().is_some());
         }
         db.put(b"k", b"v").unwrap();
         db.flush().unwrap();

@@ -77,7 +77,7 @@ fn tables_are_written_past_the_page_cache_or_into_it() {
         };
         let db = Db::open(&path, options).unwrap();
         for key in 0..5000u32 {
-            db.put(&key.to_be_bytes(), &[7; 1000]).unwrap();
+            db.put(key.to_be_bytes(), [7; 1000]).unwrap();
         }
         db.flush().unwrap();
         let (cached, pages) = pages_in_page_cache(&path);
@@ -109,12 +109,12 @@ fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, p
     let db = Db::open(path, options(true)).unwrap();
     let value = |key: u32| key.to_le_bytes().repeat(50);
     for key in 0..2000u32 {
-        db.put(&key.to_be_bytes(), &value(key)).unwrap();
+        db.put(key.to_be_bytes(), value(key)).unwrap();
     }
     db.flush().unwrap();
     db.compact().unwrap();
     for key in (0..2000).rev() {
-        let found = db.get(&u32::to_be_bytes(key)).unwrap();
+        let found = db.get(u32::to_be_bytes(key)).unwrap();
         assert_eq!(found.as_deref(), Some(&value(key)[..]));
     }
     let rows = db.iter(IterOptions::default()).unwrap().entries();
@@ -125,7 +125,7 @@ fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, p
     db.close().unwrap();
     drop(db);
     let db = Db::open(path, options(false)).unwrap();
-    assert!(db.get(&7u32.to_be_bytes()).unwrap().is_some());
+    assert!(db.get(7u32.to_be_bytes()).unwrap().is_some());
     assert_eq!(direct_descriptors(path), 0);
     let polls = db.statistics().polls_reads;
     assert_eq!(

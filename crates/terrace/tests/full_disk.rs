@@ -60,7 +60,7 @@ fn write(db: &Db, acknowledged: &mut Acknowledged, random: &mut SmallRng) -> ter
         .map(|_| (random.random(), random.random()))
         .collect();
     for (key, seed) in &writes {
-        batch.put(&key.to_be_bytes(), &value(*seed))?;
+        batch.put(key.to_be_bytes(), value(*seed))?;
     }
     db.write(batch, WriteOptions::with_sync(random.random_ratio(1, 20)))?;
     acknowledged.extend(writes);
@@ -77,7 +77,7 @@ fn check(db: &Db, acknowledged: &Acknowledged) {
             "the value of key {key:x} is wrong"
         );
         let got = db
-            .get(&key.to_be_bytes())
+            .get(key.to_be_bytes())
             .unwrap()
             .expect("a key is missing");
         assert!(
@@ -279,7 +279,7 @@ fn filling_child() {
     .unwrap();
     let mut out = std::io::stdout().lock();
     for key in first.. {
-        match db.put(&key.to_be_bytes(), &value(key)) {
+        match db.put(key.to_be_bytes(), value(key)) {
             Ok(()) => writeln!(out, "\nacknowledged {key}").unwrap(),
             Err(error) => {
                 assert!(error.is_no_space(), "{error:?}");
@@ -383,18 +383,18 @@ fn a_full_file_system_is_emptied_by_deletes_after_a_kill() {
             // The last one may have been written and not acknowledged.
             let open = || Db::open(&path, small_or_default(is_small)).unwrap();
             let db = open();
-            if db.get(&after.to_be_bytes()).unwrap().is_some() {
-                db.delete(&after.to_be_bytes()).unwrap();
+            if db.get(after.to_be_bytes()).unwrap().is_some() {
+                db.delete(after.to_be_bytes()).unwrap();
             }
             next = after + 1;
             check_rows(&db, &keys);
             let middle = *keys.iter().nth(keys.len() / 2).unwrap();
-            db.delete_range(&0u64.to_be_bytes(), &middle.to_be_bytes())
+            db.delete_range(0u64.to_be_bytes(), middle.to_be_bytes())
                 .unwrap();
             keys = keys.split_off(&middle);
             let every_other: Vec<u64> = keys.iter().copied().step_by(2).collect();
             for key in every_other {
-                let deleted = db.delete(&key.to_be_bytes());
+                let deleted = db.delete(key.to_be_bytes());
                 deleted
                     .unwrap_or_else(|error| panic!("round {round}: {error}: {}", contents(&path)));
                 keys.remove(&key);

@@ -49,7 +49,7 @@ fn small() -> Options {
 /// Puts keys from `from` on until one is refused. Returns the first key that is not there.
 fn fill(db: &Db, from: u32) -> u32 {
     (from..1_000_000)
-        .find(|&number| match db.put(&key(number), &value(number)) {
+        .find(|&number| match db.put(key(number), value(number)) {
             Ok(()) => false,
             Err(error) => {
                 assert!(error.is_no_space(), "{error:?}");
@@ -61,7 +61,7 @@ fn fill(db: &Db, from: u32) -> u32 {
 
 fn check(db: &Db, is_there: impl Fn(u32) -> bool, end: u32) {
     for number in 0..end {
-        let found = db.get(&key(number)).unwrap();
+        let found = db.get(key(number)).unwrap();
         let wanted = is_there(number).then(|| value(number));
         assert!(found.as_deref() == wanted.as_deref(), "key {number}");
     }
@@ -83,7 +83,7 @@ fn leave_no_space(storage: &SimulatedStorage) {
 fn wait_for_reserve(db: &Db) {
     let began = std::time::Instant::now();
     while db.statistics().lacks_reserve {
-        db.put(&key(1), &value(1)).unwrap();
+        db.put(key(1), value(1)).unwrap();
         db.flush().unwrap();
         assert!(began.elapsed().as_secs() < 60, "there is no reserve");
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -106,10 +106,10 @@ fn emptied_by_deletes(with: fn() -> Options, capacity_bytes: u64) {
         db = open();
         check(&db, |_| true, end);
         let half = end / 2;
-        db.delete_range(&key(0), &key(half)).unwrap();
+        db.delete_range(key(0), key(half)).unwrap();
         // The leftovers of an earlier round go, too.
         for number in (half..2 * end).filter(|number| number % 2 == 0 || *number >= end) {
-            db.delete(&key(number)).unwrap();
+            db.delete(key(number)).unwrap();
         }
         db.flush().unwrap();
         db.compact().unwrap();
@@ -144,7 +144,7 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     storage.set_capacity_bytes(LARGE_BYTES);
     let db = Db::open("/store", options(&storage, small())).unwrap();
     for number in 0..10_000 {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     let before = db.statistics();
@@ -154,12 +154,12 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
         before.reserve_bytes
     );
     for number in 10_000..10_020 {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     // Another program takes all free space, and that of free arenas.
     for _ in 0..5 {
         leave_no_space(&storage);
-        let _ = db.put(&key(10_000), &value(10_000));
+        let _ = db.put(key(10_000), value(10_000));
         db.flush().unwrap();
         if db.statistics().lacks_reserve {
             break;
@@ -169,10 +169,10 @@ fn a_reserve_is_kept_and_given_to_a_flush_that_others_leave_no_space() {
     assert!(statistics.lacks_reserve);
     assert_eq!(statistics.reserve_bytes, 0);
     let refused = fill(&db, 20_000);
-    db.delete(&key(1)).unwrap();
+    db.delete(key(1)).unwrap();
     check(&db, |number| number != 1, 10_020);
     storage.set_capacity_bytes(LARGE_BYTES);
-    db.put(&key(refused), &value(refused)).unwrap();
+    db.put(key(refused), value(refused)).unwrap();
     wait_for_reserve(&db);
     assert!(db.statistics().reserve_bytes > 0);
 }
@@ -190,11 +190,11 @@ fn a_flush_whose_table_finds_no_room_is_done_again_with_the_space_of_the_reserve
     };
     let db = Db::open("/store", failing).unwrap();
     for number in 0..10_000 {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     assert!(db.statistics().reserve_bytes > 0);
-    db.put(&key(10_000), &value(10_000)).unwrap();
+    db.put(key(10_000), value(10_000)).unwrap();
     plan.fail_at(plan.count(), Fault::NoSpace);
     db.flush().unwrap();
     assert_eq!(plan.failures(), 1);
@@ -210,20 +210,20 @@ fn a_reserve_survives_a_kill_and_serves_the_next_opening() {
     storage.set_capacity_bytes(LARGE_BYTES);
     let db = Db::open("/store", options(&storage, small())).unwrap();
     for number in 0..10_000 {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     assert!(db.statistics().reserve_bytes > 0);
-    db.put(&key(1), b"in the arena").unwrap();
+    db.put(key(1), b"in the arena").unwrap();
     let after = storage.crash(CrashKind::Kill, 9, CrashSwitch::new());
     drop(db);
     leave_no_space(&after);
     let db = Db::open("/store", options(&after, small())).unwrap();
     assert_eq!(
-        db.get(&key(1)).unwrap().as_deref(),
+        db.get(key(1)).unwrap().as_deref(),
         Some(&b"in the arena"[..])
     );
-    db.delete(&key(2)).unwrap();
+    db.delete(key(2)).unwrap();
 }
 
 /// Any program may remove the file. The store notices when it needs it, and makes another later.
@@ -233,14 +233,14 @@ fn a_reserve_that_somebody_removed_is_made_again() {
     storage.set_capacity_bytes(LARGE_BYTES);
     let db = Db::open("/store", options(&storage, small())).unwrap();
     for number in 0..10_000 {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     let reserve = Path::new("/store/RESERVE");
     storage.remove(reserve).unwrap();
     // Free arenas give their space first.
     let refuses = || {
-        let _ = db.put(&key(1), &value(1));
+        let _ = db.put(key(1), value(1));
         leave_no_space(&storage);
         db.flush().err()
     };
@@ -261,9 +261,9 @@ fn a_large_batch_that_would_fit_no_table_is_refused() {
     let open = || Db::open("/store", options(&storage, Options::default())).unwrap();
     let db = open();
     db.put(b"small", b"value").unwrap();
-    let error = db.put(b"large", &vec![7; 9 << 20]).unwrap_err();
+    let error = db.put(b"large", vec![7; 9 << 20]).unwrap_err();
     assert!(error.is_no_space(), "{error:?}");
-    db.put(b"middle", &vec![7; 3 << 20]).unwrap();
+    db.put(b"middle", vec![7; 3 << 20]).unwrap();
     drop(db);
     let db = open();
     assert_eq!(db.get(b"small").unwrap().as_deref(), Some(&b"value"[..]));
@@ -309,7 +309,7 @@ fn killed_with_full_arenas_of(disk: SimulatedStorage, from: u32) -> (SimulatedSt
         ..options(&disk, power_safe())
     };
     let db = Db::open("/store", failing).unwrap();
-    let put = |number: &u32| db.put(&key(*number), &value(*number)).is_ok();
+    let put = |number: &u32| db.put(key(*number), value(*number)).is_ok();
     let rows = from + (from..).take_while(put).count() as u32;
     (disk.crash(CrashKind::Kill, 12, CrashSwitch::new()), rows)
 }
@@ -336,7 +336,7 @@ fn an_opening_without_room_for_all_tables_flushes_one_arena_after_the_other() {
     );
     assert_eq!(db.statistics().arenas.sealed, 0, "all are flushed");
     check(&db, |_| true, rows);
-    db.delete(&key(0)).unwrap();
+    db.delete(key(0)).unwrap();
     drop(db);
 
     for step in 0..steps {
@@ -386,7 +386,7 @@ fn an_opening_without_room_takes_the_space_of_an_empty_spare() {
     let db = Db::open("/store", options(&disk, power_safe())).unwrap();
     let rows = 60;
     for number in 0..rows {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     let disk = disk.crash(CrashKind::Kill, 14, CrashSwitch::new());
     let files = disk.list(Path::new("/store")).unwrap();
@@ -407,9 +407,9 @@ fn delete_half_without_room(disk: &SimulatedStorage, rows: u32) -> terrace::Resu
         ..small()
     };
     let db = Db::open("/store", options(disk, with))?;
-    db.put(&key(rows), &value(rows))?;
+    db.put(key(rows), value(rows))?;
     leave_no_space(disk);
-    db.delete_range(&key(0), &key(rows / 2))?;
+    db.delete_range(key(0), key(rows / 2))?;
     db.compact_range(..)?;
     Ok(db)
 }
@@ -422,7 +422,7 @@ fn a_range_in_an_arena_makes_the_room_that_its_table_needs() {
     let rows = 3000;
     let db = Db::open("/store", options(&disk, small())).unwrap();
     for number in 0..rows {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     drop(db);
@@ -444,14 +444,14 @@ fn a_range_in_an_arena_makes_the_room_that_its_table_needs() {
         let after = dying.crash(kind, step, CrashSwitch::new());
         after.set_capacity_bytes(LARGE_BYTES);
         let db = Db::open("/store", options(&after, small())).unwrap();
-        let gone = (0..rows / 2).filter(|&number| db.get(&key(number)).unwrap().is_none());
+        let gone = (0..rows / 2).filter(|&number| db.get(key(number)).unwrap().is_none());
         let gone = gone.count() as u32;
         assert!(
             gone == 0 || gone == rows / 2,
             "step {step}: {gone} rows are gone"
         );
         for number in rows / 2..rows {
-            assert!(db.get(&key(number)).unwrap().is_some(), "step {step}");
+            assert!(db.get(key(number)).unwrap().is_some(), "step {step}");
         }
     }
 }
@@ -459,9 +459,9 @@ fn a_range_in_an_arena_makes_the_room_that_its_table_needs() {
 /// Opens a store whose arenas find no room in tables, writes to it and makes room by a range.
 fn go_on_with_unflushed_arenas(disk: &SimulatedStorage, rows: u32) -> terrace::Result<Db> {
     let db = Db::open("/store", options(disk, power_safe()))?;
-    db.delete(&key(rows - 1))?;
-    db.put(&key(rows), &value(rows))?;
-    db.delete_range(&key(0), &key(rows / 2))?;
+    db.delete(key(rows - 1))?;
+    db.put(key(rows), value(rows))?;
+    db.delete_range(key(0), key(rows / 2))?;
     // The first attempt has the tables removed that the range hides.
     db.flush().or_else(|_| db.flush())?;
     Ok(db)
@@ -474,7 +474,7 @@ fn an_opening_without_room_for_one_table_goes_on_with_its_arenas() {
     let db = Db::open("/store", options(&disk, power_safe())).unwrap();
     let in_tables = 2000;
     for number in 0..in_tables {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();
@@ -537,7 +537,7 @@ fn store_whose_frames_fail(disk: &SimulatedStorage) -> (Db, FaultPlan) {
     };
     let db = Db::open("/store", with).unwrap();
     for number in 0..10_000 {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
     db.flush().unwrap();
     assert!(db.statistics().reserve_bytes > 0);
@@ -550,20 +550,20 @@ fn a_delete_without_space_for_its_frame_takes_the_reserve() {
     let (db, frames) = store_whose_frames_fail(&disk);
     // The first attempt is any write's. From now on deletes are written as such at once.
     frames.fail_at(frames.count(), Fault::NoSpace);
-    db.delete(&key(0)).unwrap();
+    db.delete(key(0)).unwrap();
     assert!(db.statistics().reserve_bytes > 0);
     frames.fail_at(frames.count(), Fault::NoSpace);
-    db.delete(&key(1)).unwrap();
+    db.delete(key(1)).unwrap();
     assert_eq!((frames.failures(), db.statistics().reserve_bytes), (2, 0));
     check(&db, |number| number > 1, 10_000);
 
     // Without a reserve the error is the delete's own, and nothing of the delete stays.
     frames.fail_from(frames.count(), Fault::NoSpace);
-    let error = db.delete(&key(2)).unwrap_err();
+    let error = db.delete(key(2)).unwrap_err();
     assert!(error.is_no_space(), "{error:?}");
     frames.heal();
     check(&db, |number| number > 1, 10_000);
-    db.delete(&key(2)).unwrap();
+    db.delete(key(2)).unwrap();
     check(&db, |number| number > 2, 10_000);
 }
 
@@ -572,7 +572,7 @@ fn a_delete_without_space_for_its_frame_takes_that_of_a_deleted_range() {
     let disk = SimulatedStorage::new(7, CrashSwitch::new());
     let (db, frames) = store_whose_frames_fail(&disk);
     disk.remove(Path::new("/store/RESERVE")).unwrap();
-    db.delete_range(&key(0), &key(9000)).unwrap();
+    db.delete_range(key(0), key(9000)).unwrap();
     let tables = || {
         let levels = db.statistics().levels;
         levels.iter().map(|level| level.tables).sum::<usize>()
@@ -580,7 +580,7 @@ fn a_delete_without_space_for_its_frame_takes_that_of_a_deleted_range() {
     let before = tables();
     // Nothing said before that space is short, so the tables under the range are there.
     frames.fail_from(frames.count(), Fault::NoSpace);
-    db.delete(&key(9000)).unwrap();
+    db.delete(key(9000)).unwrap();
     assert!(tables() < before / 2, "{} of {before}", tables());
     check(&db, |number| number > 9000, 10_000);
 }
@@ -627,10 +627,10 @@ fn a_close_without_space_to_wipe_a_failed_frame_out_succeeds() {
     let disk = SimulatedStorage::new(7, CrashSwitch::new());
     let (db, frames) = store_whose_frames_fail(&disk);
     disk.remove(Path::new("/store/RESERVE")).unwrap();
-    db.put(&key(10_000), &value(10_000)).unwrap();
+    db.put(key(10_000), value(10_000)).unwrap();
     frames.fail_from(frames.count(), Fault::NoSpace);
     assert!(
-        db.put(&key(10_001), &value(10_001))
+        db.put(key(10_001), value(10_001))
             .unwrap_err()
             .is_no_space()
     );

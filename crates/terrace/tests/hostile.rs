@@ -31,11 +31,11 @@ fn closed_store() -> Image {
     let disk = SimulatedStorage::new(1, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
     for number in 0..60 {
-        db.put(&key(number), &[7; 40]).unwrap();
+        db.put(key(number), [7; 40]).unwrap();
     }
     db.flush().unwrap();
     for number in 8..56 {
-        db.delete_range(&key(number), &key(number + 1)).unwrap();
+        db.delete_range(key(number), key(number + 1)).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();
@@ -43,13 +43,13 @@ fn closed_store() -> Image {
 }
 
 fn walk(db: &Db, backwards: bool) -> Result<(), Error> {
-    let iterator = db.iter(IterOptions::default())?;
-    let mut entries = match backwards {
-        false => iterator.entries(),
-        true => iterator.entries_reverse(),
-    };
+    let mut entries = db.iter(IterOptions::default())?.entries();
     for _ in 0..1000 {
-        match entries.next() {
+        let entry = match backwards {
+            false => entries.next(),
+            true => entries.next_back(),
+        };
+        match entry {
             None => return Ok(()),
             Some(entry) => drop(entry?),
         }
@@ -110,7 +110,7 @@ fn a_version_with_a_number_above_all_writes_is_shown_to_nobody() {
     assert_eq!(forged, 1);
     let disk = image.disk(1);
     let db = Db::open(STORE, options(&disk)).unwrap();
-    assert!(db.get(&key(3)).unwrap().is_none());
+    assert!(db.get(key(3)).unwrap().is_none());
     let iterator = db.iter(IterOptions::default()).unwrap();
     let mut keys = Vec::new();
     for entry in iterator.entries() {
@@ -119,5 +119,5 @@ fn a_version_with_a_number_above_all_writes_is_shown_to_nobody() {
     assert!(!keys.contains(&key(3).to_vec()));
     assert_eq!(keys.len(), 11);
     let iterator = db.iter(IterOptions::default()).unwrap();
-    assert_eq!(iterator.entries_reverse().count(), 11);
+    assert_eq!(iterator.entries().rev().count(), 11);
 }

@@ -19,7 +19,7 @@ fn key(row: u32) -> [u8; 4] {
 fn ingest(db: &Db, rows: impl Iterator<Item = u32>, byte: u8) -> terrace::Result<()> {
     let mut load = db.ingest()?;
     for row in rows {
-        load.put(&key(row), &[byte; 100])?;
+        load.put(key(row), [byte; 100])?;
     }
     load.finish()
 }
@@ -36,18 +36,18 @@ fn a_load_is_newer_than_what_was_there_and_older_than_what_comes() {
     let machine = Machine::new(Method::Written, 1);
     let db = Db::open(STORE, machine.options()).unwrap();
     for row in 0..100 {
-        db.put(&key(row), &[1; 100]).unwrap();
+        db.put(key(row), [1; 100]).unwrap();
     }
     let before = db.snapshot();
     ingest(&db, (50..150).filter(|row| row % 2 == 0), 2).unwrap();
     let between = db.snapshot();
-    db.put(&key(60), &[3; 100]).unwrap();
-    db.delete(&key(62)).unwrap();
+    db.put(key(60), [3; 100]).unwrap();
+    db.delete(key(62)).unwrap();
     for round in 0..3 {
         assert_eq!((count(&db, 1), count(&db, 2), count(&db, 3)), (75, 48, 1));
-        assert_eq!(db.get_at(&before, &key(52)).unwrap().unwrap()[0], 1);
-        assert_eq!(db.get_at(&between, &key(62)).unwrap().unwrap()[0], 2);
-        assert!(db.get_at(&before, &key(120)).unwrap().is_none());
+        assert_eq!(db.get_at(&before, key(52)).unwrap().unwrap()[0], 1);
+        assert_eq!(db.get_at(&between, key(62)).unwrap().unwrap()[0], 2);
+        assert!(db.get_at(&before, key(120)).unwrap().is_none());
         let mut old = db
             .iter(IterOptions {
                 snapshot: Some(before.clone()),
@@ -56,7 +56,7 @@ fn a_load_is_newer_than_what_was_there_and_older_than_what_comes() {
             .unwrap();
         old.seek_to_last().unwrap();
         assert_eq!(old.key(), key(99));
-        old.seek_for_prev(&key(70)).unwrap();
+        old.seek_for_prev(key(70)).unwrap();
         assert_eq!((old.key(), old.value()[0]), (&key(70)[..], 1));
         terrace::internal::check_ages(&db).unwrap();
         match round {
@@ -96,13 +96,13 @@ fn what_is_not_sorted_is_refused_and_what_is_not_finished_leaves_nothing() {
     let before = files();
     let mut load = db.ingest().unwrap();
     for row in 0..500 {
-        load.put(&key(row), &[1; 100]).unwrap();
+        load.put(key(row), [1; 100]).unwrap();
     }
     for bad in [499, 7] {
-        let refused = load.put(&key(bad), b"value").unwrap_err();
+        let refused = load.put(key(bad), b"value").unwrap_err();
         assert!(refused.to_string().contains("sorted"), "{refused}");
     }
-    load.put(&key(500), b"value").unwrap();
+    load.put(key(500), b"value").unwrap();
     assert!(files() > before);
     drop(load);
     assert_eq!(files(), before);
@@ -133,7 +133,7 @@ fn a_load_beside_writers_appears_at_once() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                db.put(&[&[9][..], &key(row % 500)].concat(), &[0; 100])
+                db.put([&[9][..], &key(row % 500)].concat(), [0; 100])
                     .unwrap();
             }
         });
@@ -151,7 +151,7 @@ fn a_load_beside_writers_appears_at_once() {
         });
         for load in 0..LOADS {
             ingest(&db, 0..300, load).unwrap();
-            assert_eq!(db.get(&key(7)).unwrap().unwrap()[0], load);
+            assert_eq!(db.get(key(7)).unwrap().unwrap()[0], load);
         }
         stop.store(true, Ordering::Relaxed);
     });
@@ -168,7 +168,7 @@ fn a_load_beside_writers_appears_at_once() {
 fn used(machine: &Machine) -> Db {
     let db = Db::open(STORE, machine.options()).unwrap();
     for row in 0..60 {
-        db.put(&key(row), &[1; 300]).unwrap();
+        db.put(key(row), [1; 300]).unwrap();
     }
     db
 }
@@ -234,7 +234,7 @@ fn a_failed_load_changes_nothing_or_poisons() {
             ..machine.options()
         };
         let db = Db::open(STORE, options.clone()).unwrap();
-        db.put(&key(0), &[1; 300]).unwrap();
+        db.put(key(0), [1; 300]).unwrap();
         plan.fail_at(plan.count() + at, Fault::Io);
         let loaded = ingest(&db, 40..100, 2);
         let failed = plan.failures() > 0;
@@ -274,17 +274,17 @@ fn a_load_that_outlives_its_store_touches_nothing_of_the_next_owner() {
     let mut loads: Vec<_> = (0..3).map(|_| db.ingest().unwrap()).collect();
     for load in &mut loads {
         for row in 0..200 {
-            load.put(&key(row), &[1; 100]).unwrap();
+            load.put(key(row), [1; 100]).unwrap();
         }
     }
     db.close().unwrap();
     let next = Db::open(STORE, machine.options()).unwrap();
     for row in 0..400 {
-        next.put(&key(row), &[2; 100]).unwrap();
+        next.put(key(row), [2; 100]).unwrap();
     }
     next.flush().unwrap();
     let mut late = loads.pop().unwrap();
-    assert!(matches!(late.put(&key(999), b"late"), Err(Error::Closed)));
+    assert!(matches!(late.put(key(999), b"late"), Err(Error::Closed)));
     assert!(matches!(late.finish(), Err(Error::Closed)));
     assert!(matches!(loads.pop().unwrap().finish(), Err(Error::Closed)));
     drop(loads);
@@ -308,9 +308,9 @@ fn a_load_that_failed_once_cannot_be_finished() {
     let db = Db::open(STORE, options).unwrap();
     let mut load = db.ingest().unwrap();
     plan.fail_at(plan.count() + 1, Fault::NoSpace);
-    let failed = (0..500).find_map(|row| load.put(&key(row), &[1; 100]).err().map(|_| row));
+    let failed = (0..500).find_map(|row| load.put(key(row), [1; 100]).err().map(|_| row));
     let failed = failed.expect("a table is written");
-    assert!(load.put(&key(failed), &[1; 100]).unwrap_err().is_no_space());
+    assert!(load.put(key(failed), [1; 100]).unwrap_err().is_no_space());
     assert!(load.finish().unwrap_err().is_no_space());
     assert!(db.first().unwrap().is_none());
     ingest(&db, 0..500, 1).unwrap();

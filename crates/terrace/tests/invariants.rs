@@ -19,7 +19,7 @@ fn store() -> Db {
 fn fill(db: &Db, number: u32) {
     for key in 0..40_u32 {
         let key = (key * 7 + number).to_be_bytes();
-        db.put(&key, &vec![number as u8; 8 << 10]).unwrap();
+        db.put(key, vec![number as u8; 8 << 10]).unwrap();
     }
 }
 
@@ -29,7 +29,7 @@ fn writes_through_many_arenas() {
     for number in 0..8 {
         fill(&db, number);
         let mut batch = WriteBatch::new();
-        batch.delete(&number.to_be_bytes()).unwrap();
+        batch.delete(number.to_be_bytes()).unwrap();
         db.write(batch, WriteOptions::with_sync(true)).unwrap();
     }
     db.close().unwrap();
@@ -52,8 +52,8 @@ fn tables_from_outside_between_writes() {
     for number in 0..4_u32 {
         fill(&db, number);
         let mut tables = db.ingest().unwrap();
-        tables.put(&number.to_be_bytes(), b"from outside").unwrap();
+        tables.put(number.to_be_bytes(), b"from outside").unwrap();
         tables.finish().unwrap();
-        db.delete_range(&[0], &[0, 0, 1]).unwrap();
+        db.delete_range([0], [0, 0, 1]).unwrap();
     }
 }

@@ -70,13 +70,13 @@ fn key(row: u32) -> Vec<u8> {
 
 fn put_all(db: &Db, round: u8) {
     for row in 0..ROWS {
-        db.put(&key(row), &[round; 100]).unwrap();
+        db.put(key(row), [round; 100]).unwrap();
     }
 }
 
 fn check_all(db: &Db, round: u8) {
     for row in 0..ROWS {
-        let found = db.get(&key(row)).unwrap();
+        let found = db.get(key(row)).unwrap();
         assert_eq!(found.as_deref(), Some(&[round; 100][..]), "row {row}");
     }
     terrace::internal::check_ages(db).unwrap();
@@ -453,7 +453,7 @@ fn stopped_writers_are_told_of() {
     merges.fail_from(merges.count(), Fault::Io);
     let sub_levels = || db.levels().keyspaces[0].levels[0].len();
     while sub_levels() < 3 {
-        db.put(&key(1), b"value").unwrap();
+        db.put(key(1), b"value").unwrap();
         db.flush().unwrap();
     }
     merges.heal();

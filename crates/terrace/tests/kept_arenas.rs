@@ -68,12 +68,12 @@ fn kill(disk: &SimulatedStorage) -> SimulatedStorage {
 /// Fills an arena with rows, one group each.
 fn put_rows(db: &Db, leave_no_room: impl Fn()) {
     // The first arena is small. The next one has four times its size.
-    db.put(b"before", &vec![7; 220 << 10]).unwrap();
+    db.put(b"before", vec![7; 220 << 10]).unwrap();
     db.flush().unwrap();
     // A spare would give its space to the next opening.
     leave_no_room();
     for number in 0..ROWS {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
 }
 
@@ -85,13 +85,13 @@ fn leave_room(disk: &SimulatedStorage, room_bytes: u64) {
 
 fn check(db: &Db, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        let found = db.get(&key(number)).unwrap();
+        let found = db.get(key(number)).unwrap();
         assert!(found.as_deref() == Some(&value(number)[..]), "row {number}");
     }
 }
 
 fn is_there(db: &Db, number: u32) -> bool {
-    db.get(&key(number)).unwrap().is_some()
+    db.get(key(number)).unwrap().is_some()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_opening_without_room_stores_no_byte_again_after_persists_that_succeeded() 
     assert!(db.statistics().arenas.sealed > 0, "it finds no room");
     assert_eq!(plan.count(), 0);
     check(&db, 0..ROWS);
-    db.delete(&key(0)).unwrap();
+    db.delete(key(0)).unwrap();
 }
 
 /// Returns the disk of a store that was killed after a persist of an arena had failed. The last row is in
@@ -119,7 +119,7 @@ fn killed_after_a_failed_persist() -> SimulatedStorage {
     let db = Db::open("/store", options(failing(&disk, &syncs))).unwrap();
     put_rows(&db, || leave_room(&disk, 0));
     syncs.fail_at(syncs.count(), Fault::Io);
-    db.put(&key(ROWS), &value(ROWS)).unwrap_err();
+    db.put(key(ROWS), value(ROWS)).unwrap_err();
     for file in disk.list(Path::new("/store")).unwrap() {
         if file.name.starts_with("arena-") {
             let path = Path::new("/store").join(file.name);
@@ -132,7 +132,7 @@ fn killed_after_a_failed_persist() -> SimulatedStorage {
 /// Goes on with the arenas that the store keeps. The frame of the new row promises all before it.
 fn go_on(disk: &SimulatedStorage) -> terrace::Result<Db> {
     let db = open(disk)?;
-    db.put(&key(ROWS + 1), &value(ROWS + 1))?;
+    db.put(key(ROWS + 1), value(ROWS + 1))?;
     Ok(db)
 }
 
@@ -182,13 +182,13 @@ fn a_frame_that_failed_before_a_clean_close_never_comes_back() {
     let db = Db::open("/store", options(failing(&disk, &writes))).unwrap();
     put_rows(&db, || leave_room(&disk, 0));
     writes.fail_at(writes.count(), Fault::WriteKept);
-    db.put(&key(ROWS), &value(ROWS)).unwrap_err();
+    db.put(key(ROWS), value(ROWS)).unwrap_err();
     leave_room(&disk, 64 << 10);
     db.close().unwrap();
     leave_room(&disk, ROOM_BYTES);
     let db = open(&disk).unwrap();
     assert!(db.statistics().arenas.sealed > 0, "it finds no room");
-    db.put(&key(ROWS + 1), &value(ROWS + 1)).unwrap();
+    db.put(key(ROWS + 1), value(ROWS + 1)).unwrap();
     let disk = kill(&disk);
     disk.set_capacity_bytes(LARGE_BYTES);
     let db = open(&disk).unwrap();
@@ -213,7 +213,7 @@ fn crash_safe_arenas_that_are_kept_survive_a_kill_and_leave_no_gap_after_a_power
     leave_room(&disk, ROOM_BYTES);
     let db = crash_safe(&disk).unwrap();
     assert!(db.statistics().arenas.sealed > 0, "it finds no room");
-    db.put(&key(ROWS), &value(ROWS)).unwrap();
+    db.put(key(ROWS), value(ROWS)).unwrap();
     for seed in 0..20 {
         let kind = [CrashKind::PowerCut, CrashKind::Kill][seed as usize % 2];
         let after = disk.crash(kind, seed, CrashSwitch::new());
@@ -262,7 +262,7 @@ fn mapped_arenas_are_kept_where_tables_find_no_room() {
         let db = mapped();
         assert!(db.statistics().arenas.sealed > round, "they find no room");
         check(&db, 0..ROWS + round as u32);
-        db.put(&key(ROWS + round as u32), &value(ROWS + round as u32))
+        db.put(key(ROWS + round as u32), value(ROWS + round as u32))
             .unwrap();
         db.close().unwrap();
     }
@@ -287,7 +287,7 @@ fn an_opening_takes_an_arena_of_16_kib_where_no_larger_one_fits() {
     let smallest = arenas.map(|file| file.length_bytes).min();
     assert_eq!(smallest, Some(16 << 10));
     for number in 0..ROWS / 2 {
-        db.delete(&key(number)).unwrap();
+        db.delete(key(number)).unwrap();
     }
     let disk = kill(&disk);
     disk.set_capacity_bytes(LARGE_BYTES);

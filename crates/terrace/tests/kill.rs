@@ -114,10 +114,10 @@ fn value(thread: u64, number: u64) -> Vec<u8> {
 fn batch(thread: u64, number: u64) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for key in keys(thread, number) {
-        batch.put(&key, &value(thread, number)).unwrap();
+        batch.put(&key, value(thread, number)).unwrap();
     }
     batch
-        .put(&counter_key(thread), &number.to_be_bytes())
+        .put(counter_key(thread), number.to_be_bytes())
         .unwrap();
     if let Some(old) = number.checked_sub(WINDOW) {
         for key in keys(thread, old) {
@@ -128,7 +128,7 @@ fn batch(thread: u64, number: u64) -> WriteBatch {
 }
 
 fn counter(db: &Db, thread: u64) -> u64 {
-    let value = db.get(&counter_key(thread)).unwrap();
+    let value = db.get(counter_key(thread)).unwrap();
     value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap()))
 }
 

@@ -133,22 +133,22 @@ fn record(seed: u64, keys: u64) -> Vec<Vec<Event>> {
                     let new = unique.fetch_add(1, Ordering::Relaxed) << 20;
                     let called = clock.fetch_add(1, Ordering::SeqCst);
                     let action = match random.random_range(0..10) {
-                        0..3 => Action::Get(number(db.get(&key).unwrap().as_deref())),
+                        0..3 => Action::Get(number(db.get(key).unwrap().as_deref())),
                         // Past the arenas now and then: such a write has no record in a MemTable.
                         3 if random.random_ratio(1, 3) => {
                             let mut load = db.ingest().unwrap();
-                            load.put(&key, &bytes(new)).unwrap();
+                            load.put(key, bytes(new)).unwrap();
                             load.finish().unwrap();
                             Action::Put(new)
                         }
                         3 => {
-                            db.put(&key, &bytes(new)).unwrap();
+                            db.put(key, bytes(new)).unwrap();
                             Action::Put(new)
                         }
                         4..7 => {
                             let expected = *last;
                             let old = (expected > 0).then(|| bytes(expected));
-                            let done = db.compare_and_set(&key, old.as_deref(), Some(&bytes(new)));
+                            let done = db.compare_and_set(key, old.as_deref(), Some(&bytes(new)));
                             Action::CompareAndSet {
                                 expected,
                                 new,
@@ -157,7 +157,7 @@ fn record(seed: u64, keys: u64) -> Vec<Vec<Event>> {
                         }
                         _ => {
                             let more = |found: Option<&[u8]>| Some(bytes(number(found) + 1));
-                            let found = db.fetch_and_update(&key, more).unwrap();
+                            let found = db.fetch_and_update(key, more).unwrap();
                             Action::Update(number(found.as_deref()))
                         }
                     };

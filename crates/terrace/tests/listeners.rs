@@ -79,7 +79,7 @@ where
     *listener.db.lock().unwrap() = Some(db.clone());
     for round in 0..6u8 {
         for row in 0..ROWS {
-            db.put(&key(row), &[round; 400]).unwrap();
+            db.put(key(row), [round; 400]).unwrap();
         }
         db.flush().unwrap();
     }
@@ -104,7 +104,7 @@ fn in_both(what: &str, test: fn(Background)) {
 /// Checks that the store has all rows, closes it, and opens it again.
 fn check_and_close(disk: &SimulatedStorage, db: Db) {
     for row in 0..ROWS {
-        assert!(db.get(&key(row)).unwrap().is_some(), "row {row}");
+        assert!(db.get(key(row)).unwrap().is_some(), "row {row}");
     }
     db.close().unwrap();
     Db::open(STORE, options(disk)).unwrap().close().unwrap();
@@ -202,11 +202,11 @@ fn a_listener_reads_and_writes_as_long_as_nothing_has_to_wait() {
         let counted = Arc::clone(&written);
         let (db, listener) = work(&disk, background, move |event, db| {
             let Some(db) = db else { return };
-            assert!(db.get(&key(0)).unwrap().is_some());
+            assert!(db.get(key(0)).unwrap().is_some());
             let entries = db.iter(IterOptions::default()).unwrap().entries();
             assert!(entries.map(Result::unwrap).count() > 0);
             assert!(db.statistics().poisoned.is_none());
-            match db.put(&event.number.to_be_bytes(), &[1; 4000]) {
+            match db.put(event.number.to_be_bytes(), [1; 4000]) {
                 Ok(()) => {
                     counted.fetch_add(1, Ordering::Relaxed);
                 }
@@ -233,7 +233,7 @@ fn only_the_listeners_own_store_refuses() {
         let flushed = other.clone();
         let (db, listener) = work(&disk, background, move |event, db| {
             let of_event = event.number.to_be_bytes();
-            flushed.put(&of_event, b"").unwrap();
+            flushed.put(of_event, b"").unwrap();
             flushed.flush().unwrap();
             let Some(db) = db else { return };
             std::thread::spawn(move || db.persist());
@@ -310,7 +310,7 @@ fn the_last_handle_may_be_dropped_in_a_listener() {
             wait_until("the listener waits", || {
                 row += 1;
                 let mut batch = WriteBatch::new();
-                batch.put(&key(row % ROWS), &[7; 400]).unwrap();
+                batch.put(key(row % ROWS), [7; 400]).unwrap();
                 let no_stall = WriteOptions {
                     no_stall: true,
                     ..WriteOptions::default()

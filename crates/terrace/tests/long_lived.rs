@@ -16,7 +16,7 @@ const VALUE_BYTES: usize = 200;
 fn fill(db: &Db, thread: u8, byte: u8) {
     for row in 0..KEYS {
         let key = [&[thread][..], &row.to_be_bytes()].concat();
-        db.put(&key, &[byte; VALUE_BYTES]).unwrap();
+        db.put(&key, [byte; VALUE_BYTES]).unwrap();
     }
 }
 
@@ -64,7 +64,7 @@ fn what_is_held_for_long_costs_no_more_than_its_budget() {
             let mut most_bytes = 0;
             for number in 0u32.. {
                 if values.len() < 3_000 {
-                    db.put(b"large", &number.to_le_bytes().repeat(1_200))
+                    db.put(b"large", number.to_le_bytes().repeat(1_200))
                         .unwrap();
                     values.push((number, db.get(b"large").unwrap().unwrap()));
                 } else if !writing.load(Ordering::Relaxed) {

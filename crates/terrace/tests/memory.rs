@@ -22,7 +22,7 @@ fn anonymous_bytes() -> u64 {
 
 fn write(db: &Db, records: std::ops::Range<u32>) {
     for number in records {
-        db.put(&number.to_be_bytes(), &[7; 1000]).unwrap();
+        db.put(number.to_be_bytes(), [7; 1000]).unwrap();
     }
     db.flush().unwrap();
     db.compact().unwrap();
@@ -32,7 +32,7 @@ fn read(db: &Db, records: u32, times: u32) -> Statistics {
     let mut random = StdRng::seed_from_u64(1);
     for _ in 0..times {
         let number: u32 = random.random_range(0..records);
-        assert!(db.get(&number.to_be_bytes()).unwrap().is_some());
+        assert!(db.get(number.to_be_bytes()).unwrap().is_some());
     }
     db.statistics()
 }

@@ -49,7 +49,7 @@ fn value(number: u32) -> [u8; 400] {
 
 fn load(db: &Db) {
     for number in 0..RECORDS {
-        db.put(&key(number), &value(number)).unwrap();
+        db.put(key(number), value(number)).unwrap();
     }
 }
 
@@ -64,8 +64,8 @@ fn use_in_turn(db: &Db) {
                 for _ in 0..25_000 {
                     let number = random.random_range(0..RECORDS);
                     match random.random_range(0..20) {
-                        0..12 => assert!(db.get(&key(number)).unwrap().is_some()),
-                        12..19 => db.put(&key(number), &value(number)).unwrap(),
+                        0..12 => assert!(db.get(key(number)).unwrap().is_some()),
+                        12..19 => db.put(key(number), value(number)).unwrap(),
                         _ => scan(db, key(number)),
                     }
                 }

@@ -45,7 +45,7 @@ fn keys(db: &Db) -> Vec<String> {
 fn fill(db: &Db, prefix: &str, count: usize) -> Vec<String> {
     let keys: Vec<String> = (0..count).map(|n| format!("{prefix}-{n:04}")).collect();
     for key in &keys {
-        db.put(key.as_bytes(), &[7; 100]).unwrap();
+        db.put(key.as_bytes(), [7; 100]).unwrap();
     }
     keys
 }
@@ -525,7 +525,7 @@ fn what_is_no_regular_file_is_an_error_at_once_that_names_it() {
     db.put(b"a", b"1").unwrap();
     db.flush().unwrap();
     // Enough to use the flushed arena again: an opening removes any file that can hold no write.
-    db.put(b"b", &[2; 30 << 10]).unwrap();
+    db.put(b"b", [2; 30 << 10]).unwrap();
     db.put(b"c", b"3").unwrap();
     db.close().unwrap();
     let names: Vec<String> = fs::read_dir(&made)

@@ -73,7 +73,7 @@ impl Stage {
 
     fn put_all(&self) {
         for row in 0..ROWS {
-            self.db.put(&key(row), &[7; 100]).unwrap();
+            self.db.put(key(row), [7; 100]).unwrap();
         }
     }
 
@@ -81,7 +81,7 @@ impl Stage {
     fn with_spare(self) -> Stage {
         // None is made before a quarter of the active arena is full.
         let has_spare = || {
-            self.db.put(&key(0), &[7; 100]).unwrap();
+            self.db.put(key(0), [7; 100]).unwrap();
             self.db.statistics().arenas.spare == 1
         };
         wait_until("there is a spare", has_spare);
@@ -163,7 +163,7 @@ impl Stage {
 
 fn check_all(db: &Db) {
     for row in 0..ROWS {
-        let found = db.get(&key(row)).unwrap();
+        let found = db.get(key(row)).unwrap();
         assert_eq!(found.as_deref(), Some(&[7; 100][..]), "row {row}");
     }
     let scanned = db.iter(IterOptions::default()).unwrap().entries();
@@ -194,7 +194,7 @@ fn everything(operation: Operation) -> FaultFilter {
 
 fn put_and_flush(db: &Db) -> Result<()> {
     for row in 0..ROWS {
-        db.put(&key(row), &[7; 100])?;
+        db.put(key(row), [7; 100])?;
     }
     db.flush()
 }
@@ -231,7 +231,7 @@ fn a_panic_while_another_one_unwinds() {
     let db = stage.db.clone();
     let loading = std::thread::spawn(move || {
         let mut load = db.ingest().unwrap();
-        load.put(b"a", &[7; 100]).unwrap();
+        load.put(b"a", [7; 100]).unwrap();
         load.finish()
     });
     loading.join().unwrap_err();
@@ -290,7 +290,7 @@ fn a_panic_of_the_timer_that_persists() {
         ..options
     });
     stage.with_spare().panics_in("commit", |db| {
-        db.put(&key(0), &[7; 100])?;
+        db.put(key(0), [7; 100])?;
         std::thread::sleep(Duration::from_millis(20));
         Ok(())
     });
@@ -300,7 +300,7 @@ fn a_panic_of_the_timer_that_persists() {
 fn a_panic_of_a_leader() {
     let writes = everything(Operation::Write).purpose(Purpose::Arena);
     let stage = Stage::new(writes).with_spare();
-    stage.panics_in("commit", |db| db.put(&key(0), &[7; 100]));
+    stage.panics_in("commit", |db| db.put(key(0), [7; 100]));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_panic_in_a_close() {
             stage.db.statistics().tables_to_delete == 0
         });
         // Something to persist.
-        stage.db.put(&key(0), &[7; 100]).unwrap();
+        stage.db.put(key(0), [7; 100]).unwrap();
         let stage = stage.with_spare();
         stage.arm();
         let db = stage.db.clone();
@@ -406,17 +406,17 @@ fn a_panic_answers_all_who_wait_already() {
         stage.plan.hold_from(held);
         let calls: [Call; 6] = [
             |db| loop {
-                db.put(&key(0), &[7; 100])?;
+                db.put(key(0), [7; 100])?;
             },
             |db| loop {
-                db.put(&key(1), &[7; 100])?;
+                db.put(key(1), [7; 100])?;
             },
             |db| loop {
                 db.flush()?;
-                db.put(&key(2), &[7; 100])?;
+                db.put(key(2), [7; 100])?;
             },
             |db| loop {
-                db.put(&key(3), &[7; 100])?;
+                db.put(key(3), [7; 100])?;
                 db.flush()?;
                 db.compact()?;
             },
@@ -425,7 +425,7 @@ fn a_panic_answers_all_who_wait_already() {
             },
             |db| loop {
                 let mut load = db.ingest()?;
-                load.put(&key(4), &[7; 100])?;
+                load.put(key(4), [7; 100])?;
                 load.finish()?;
             },
         ];
@@ -500,7 +500,7 @@ fn a_panic_answers_those_who_wait_for_another_step() {
             let db = stage.db.clone();
             std::thread::spawn(move || -> Result<()> {
                 loop {
-                    db.put(&key(0), &[7; 100])?;
+                    db.put(key(0), [7; 100])?;
                     wait(&db)?;
                 }
             })

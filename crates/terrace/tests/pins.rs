@@ -9,7 +9,7 @@ use terrace::{Db, DbIterator, IterOptions, Value};
 fn fill(db: &Db, round: u32) {
     for row in 0..200u32 {
         let value = [round as u8; 100];
-        db.put(format!("row{row:03}").as_bytes(), &value).unwrap();
+        db.put(format!("row{row:03}").as_bytes(), value).unwrap();
     }
 }
 

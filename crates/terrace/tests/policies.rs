@@ -35,7 +35,7 @@ fn update(db: &Db, updates: u32, written: &mut [u32], random: &mut SmallRng) {
     for _ in 0..updates {
         let number = random.random_range(0..KEYS);
         written[number as usize] += 1;
-        db.put(&key(number), &value(written[number as usize]))
+        db.put(key(number), value(written[number as usize]))
             .unwrap();
     }
 }
@@ -50,7 +50,7 @@ fn versions(db: &Db) -> u64 {
 
 fn check(db: &Db, written: &[u32]) {
     for (number, &times) in (0..).zip(written) {
-        let found = db.get(&key(number)).unwrap();
+        let found = db.get(key(number)).unwrap();
         let expected = (times > 0).then(|| value(times));
         assert_eq!(found.as_deref(), expected.as_deref(), "key {number}");
     }

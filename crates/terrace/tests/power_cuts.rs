@@ -87,7 +87,7 @@ impl Life {
         self.others.push((left.clone(), 0));
         let other = Db::open(&left, options(&self.disk))?;
         for number in 0..3 {
-            other.put(&key(number), b"another store's")?;
+            other.put(key(number), b"another store's")?;
             self.others.last_mut().unwrap().1 += 1;
         }
         other.close()
@@ -110,7 +110,7 @@ impl Life {
     fn live(&mut self, random: &mut SmallRng) {
         loop {
             let value = vec![7; random.random_range(0..600)];
-            if let Err(error) = self.db.put(&key(self.acknowledged), &value) {
+            if let Err(error) = self.db.put(key(self.acknowledged), &value) {
                 assert_dead(&error);
                 return;
             }

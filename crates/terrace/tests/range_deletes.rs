@@ -35,14 +35,15 @@ fn found(db: &Db, snapshot: Option<&Snapshot>, count: usize) -> Vec<usize> {
         .map(|entry| number(&entry.unwrap().0))
         .collect();
     let mut backward: Vec<usize> = iterator()
-        .entries_reverse()
+        .entries()
+        .rev()
         .map(|entry| number(&entry.unwrap().0))
         .collect();
     backward.reverse();
     assert_eq!(forward, backward);
     let get = |number: usize| match snapshot {
-        Some(snapshot) => db.get_at(snapshot, &key(number)).unwrap(),
-        None => db.get(&key(number)).unwrap(),
+        Some(snapshot) => db.get_at(snapshot, key(number)).unwrap(),
+        None => db.get(key(number)).unwrap(),
     };
     let got: Vec<usize> = (0..count).filter(|&n| get(n).is_some()).collect();
     assert_eq!(forward, got);
@@ -50,13 +51,13 @@ fn found(db: &Db, snapshot: Option<&Snapshot>, count: usize) -> Vec<usize> {
     let mut iterator = iterator();
     for number in 0..count {
         let behind = forward.iter().copied().find(|&n| n >= number);
-        iterator.seek(&key(number)).unwrap();
+        iterator.seek(key(number)).unwrap();
         assert_eq!(
             iterator.valid().then(|| iterator.key().to_vec()),
             behind.map(key)
         );
         let before = forward.iter().copied().rfind(|&n| n <= number);
-        iterator.seek_for_prev(&key(number)).unwrap();
+        iterator.seek_for_prev(key(number)).unwrap();
         assert_eq!(
             iterator.valid().then(|| iterator.key().to_vec()),
             before.map(key)
@@ -67,7 +68,7 @@ fn found(db: &Db, snapshot: Option<&Snapshot>, count: usize) -> Vec<usize> {
 
 fn put_all(db: &Db, numbers: impl IntoIterator<Item = usize>) {
     for number in numbers {
-        db.put(&key(number), &[7; 40]).unwrap();
+        db.put(key(number), [7; 40]).unwrap();
     }
 }
 
@@ -93,14 +94,14 @@ fn within_one_memtable_the_order_of_writes_decides() {
     let db = open(&Machine::new(Method::Written, 1));
     put_all(&db, 0..20);
     let before = db.snapshot();
-    db.delete_range(&key(5), &key(15)).unwrap();
+    db.delete_range(key(5), key(15)).unwrap();
     let between = db.snapshot();
     put_all(&db, [7, 5, 14]);
     let mut batch = WriteBatch::new();
-    batch.put(&key(9), b"").unwrap();
-    batch.put(&key(2), b"").unwrap();
-    batch.delete_range(&key(8), &key(10)).unwrap();
-    batch.put(&key(8), b"").unwrap();
+    batch.put(key(9), b"").unwrap();
+    batch.put(key(2), b"").unwrap();
+    batch.delete_range(key(8), key(10)).unwrap();
+    batch.put(key(8), b"").unwrap();
     db.write(batch, WriteOptions::default()).unwrap();
     let now = [0, 1, 2, 3, 4, 5, 7, 8, 14, 15, 16, 17, 18, 19];
     for flushed in [false, true] {
@@ -122,7 +123,7 @@ fn ranges_reach_every_older_layer_and_no_younger_one() {
         put_all(&db, 0..40);
         // So that sealed and active MemTables and tables on several levels all have some.
         let (from, to) = (round * 4, round * 4 + 9);
-        db.delete_range(&key(from), &key(to)).unwrap();
+        db.delete_range(key(from), key(to)).unwrap();
         put_all(&db, [from + 1]);
         snapshots.push(db.snapshot());
         expected.push(numbers(&[0..from, from + 1..from + 2, to.min(40)..40]));
@@ -154,7 +155,7 @@ fn a_range_sinks_through_slices_and_is_gone_at_the_bottom() {
     db.compact().unwrap();
     let (tables, ..) = listed(&db);
     assert!(tables > 5, "{tables} tables are too few");
-    db.delete_range(&key(100), &key(1400)).unwrap();
+    db.delete_range(key(100), key(1400)).unwrap();
     let left = numbers(&[0..100, 1400..1500]);
     db.flush().unwrap();
     assert_eq!(listed(&db).1, 1);
@@ -189,7 +190,7 @@ fn a_snapshot_below_a_range_keeps_reading_through_merges() {
     let db = open(&machine);
     put_all(&db, 0..400);
     let before = db.snapshot();
-    db.delete_range(&key(50), &key(350)).unwrap();
+    db.delete_range(key(50), key(350)).unwrap();
     put_all(&db, 100..110);
     for _ in 0..6 {
         put_all(&db, [0, 60, 399]);
@@ -209,7 +210,7 @@ fn a_reopened_store_has_its_ranges() {
         let db = open(&machine);
         put_all(&db, 0..30);
         db.flush().unwrap();
-        db.delete_range(&key(10), &key(20)).unwrap();
+        db.delete_range(key(10), key(20)).unwrap();
         if flushed {
             db.flush().unwrap();
         }
@@ -241,7 +242,7 @@ fn a_table_may_hold_a_range_and_nothing_else() {
     let db = open(&machine);
     put_all(&db, 0..30);
     db.flush().unwrap();
-    db.delete_range(&key(10), &key(20)).unwrap();
+    db.delete_range(key(10), key(20)).unwrap();
     db.flush().unwrap();
     let alone = |db: &Db| {
         let levels = db.levels();
@@ -270,7 +271,7 @@ fn an_iterator_seeks_past_a_deleted_range() {
     put_all(&db, 0..KEYS);
     db.flush().unwrap();
     db.compact().unwrap();
-    db.delete_range(&key(10), &key(KEYS - 10)).unwrap();
+    db.delete_range(key(10), key(KEYS - 10)).unwrap();
     let blocks_read = |walk: &dyn Fn()| {
         let blocks = |db: &Db| {
             let memory = db.statistics().memory;
@@ -286,7 +287,7 @@ fn an_iterator_seeks_past_a_deleted_range() {
         }
         let iterator = || db.iter(IterOptions::default()).unwrap();
         let forward = blocks_read(&|| assert_eq!(iterator().entries().count(), 20));
-        let backward = blocks_read(&|| assert_eq!(iterator().entries_reverse().count(), 20));
+        let backward = blocks_read(&|| assert_eq!(iterator().entries().rev().count(), 20));
         assert!(
             forward < 60 && backward < 60,
             "{forward} and {backward} blocks"
@@ -305,7 +306,7 @@ fn what_a_range_hides_is_merged_unread() {
     db.compact().unwrap();
     let bytes = |db: &Db| -> u64 { db.statistics().levels.iter().map(|level| level.bytes).sum() };
     let (before, read_before) = (bytes(&db), compaction_reads(&db));
-    db.delete_range(&key(1), &key(KEYS - 1)).unwrap();
+    db.delete_range(key(1), key(KEYS - 1)).unwrap();
     db.compact_range(..).unwrap();
     assert_eq!(found(&db, None, KEYS), [0, KEYS - 1]);
     assert_eq!((listed(&db).1, listed(&db).2), (0, 2));

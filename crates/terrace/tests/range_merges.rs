@@ -80,7 +80,7 @@ fn load(options: Options, draw: Draw) -> Outcome {
     let mut written = vec![1u32; KEYS as usize];
     let value = |times: u32| times.to_be_bytes().repeat(25);
     for number in 0..KEYS {
-        db.put(&number.to_be_bytes(), &value(1)).unwrap();
+        db.put(number.to_be_bytes(), value(1)).unwrap();
     }
     let (mut sum, mut steps) = (0.0, 0);
     for step in 0..ROUNDS * 4 {
@@ -88,7 +88,7 @@ fn load(options: Options, draw: Draw) -> Outcome {
             let number = draw(&mut random);
             written[number as usize] += 1;
             let times = written[number as usize];
-            db.put(&number.to_be_bytes(), &value(times)).unwrap();
+            db.put(number.to_be_bytes(), value(times)).unwrap();
         }
         if step >= ROUNDS * 2 {
             sum += versions(&db) as f64 / f64::from(KEYS);
@@ -105,7 +105,7 @@ fn load(options: Options, draw: Draw) -> Outcome {
     };
     println!("{outcome:?}");
     for (number, &times) in (0u32..).zip(&written) {
-        let found = db.get(&number.to_be_bytes()).unwrap();
+        let found = db.get(number.to_be_bytes()).unwrap();
         assert!(found.as_deref() == Some(&value(times)), "key {number}");
     }
     internal::check_ages(&db).unwrap();

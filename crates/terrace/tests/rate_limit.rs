@@ -47,13 +47,13 @@ fn key(row: u32) -> Vec<u8> {
 
 fn put_all(db: &Db, round: u8) {
     for row in 0..ROWS {
-        db.put(&key(row), &[round; 1000]).unwrap();
+        db.put(key(row), [round; 1000]).unwrap();
     }
 }
 
 fn check_all(db: &Db, round: u8) {
     for row in 0..ROWS {
-        let found = db.get(&key(row)).unwrap();
+        let found = db.get(key(row)).unwrap();
         assert_eq!(found.as_deref(), Some(&[round; 1000][..]), "row {row}");
     }
     internal::check_ages(db).unwrap();

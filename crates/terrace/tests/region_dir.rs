@@ -96,7 +96,7 @@ fn keys(db: &Db) -> Vec<u8> {
 
 fn put(db: &Db, key: u8, sync: bool) -> terrace::Result<()> {
     let mut batch = WriteBatch::new();
-    batch.put(&[key], &[key; 50])?;
+    batch.put([key], [key; 50])?;
     db.write(batch, WriteOptions::with_sync(sync))
 }
 
@@ -412,7 +412,7 @@ fn without_one_of_its_arenas_a_store_keeps_what_is_before_it() {
     let mut written = 1;
     while db.statistics().arenas.sealed < 2 || written % 8 != 0 {
         let mut batch = WriteBatch::new();
-        batch.put(&[written], &[written; 1500]).unwrap();
+        batch.put([written], [written; 1500]).unwrap();
         db.write(batch, WriteOptions::with_sync(true)).unwrap();
         written += 1;
     }

@@ -92,7 +92,7 @@ fn frames_that_a_power_cut_dropped_never_come_back() {
         let machine = Machine::new(Method::Written, seed);
         let db = open(options(&machine)).unwrap();
         for number in 0..6 {
-            db.put(&key(number), &value(number, FRAME_BYTES)).unwrap();
+            db.put(key(number), value(number, FRAME_BYTES)).unwrap();
         }
         let machine = machine.crash(CrashKind::PowerCut, seed);
         drop(db);
@@ -103,7 +103,7 @@ fn frames_that_a_power_cut_dropped_never_come_back() {
         // As long as the frames that were lost, so that each ends where one of those begins.
         for number in 0..6 {
             let new = format!("new-{number:03}");
-            db.put(new.as_bytes(), &value(number, FRAME_BYTES)).unwrap();
+            db.put(new.as_bytes(), value(number, FRAME_BYTES)).unwrap();
             let machine = machine.crash(CrashKind::Kill, seed);
             let db = open(options(&machine)).unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_eq!(prefix(&db, 6, &context), kept, "{context}");
@@ -120,7 +120,7 @@ fn a_generation_is_never_issued_twice() {
     for round in 0..4 {
         let db = open(machine.options()).unwrap();
         for number in 0..9 {
-            db.put(&key(number), &value(number, FRAME_BYTES)).unwrap();
+            db.put(key(number), value(number, FRAME_BYTES)).unwrap();
             let generation = db.statistics().arenas.active_generation;
             assert!(
                 generation >= last,
@@ -138,7 +138,7 @@ fn write_to_three_arenas(machine: &Machine, db: &Db) -> usize {
     machine.flushes().fail_from(0, Fault::NoSpace);
     let mut count = 0;
     while db.statistics().arenas.sealed < 2 {
-        db.put(&key(count), &value(count, FRAME_BYTES)).unwrap();
+        db.put(key(count), value(count, FRAME_BYTES)).unwrap();
         count += 1;
     }
     count
@@ -192,7 +192,7 @@ fn flushes_are_installed_from_the_oldest_arena_on() {
         let db = open(options(machine))?;
         machine.flushes().fail_from(0, Fault::NoSpace);
         while db.statistics().arenas.sealed < 2 {
-            db.put(b"key", &value(acknowledged.get() + 1, FRAME_BYTES))?;
+            db.put(b"key", value(acknowledged.get() + 1, FRAME_BYTES))?;
             acknowledged.set(acknowledged.get() + 1);
         }
         machine.flushes().heal();
@@ -225,7 +225,7 @@ fn a_flush_killed_at_any_step_is_made_good_by_the_next_opening() {
     let work = |machine: &Machine, acknowledged: &Cell<usize>| -> Result<()> {
         let db = open(machine.options())?;
         for (key, length_bytes) in writes {
-            db.put(key.as_bytes(), &value(length_bytes, length_bytes))?;
+            db.put(key.as_bytes(), value(length_bytes, length_bytes))?;
             acknowledged.set(acknowledged.get() + 1);
         }
         db.flush()
@@ -261,7 +261,7 @@ fn a_power_cut_after_a_kill_finds_every_table_that_its_manifest_lists() {
     };
     let flush = |db: &Db, number: usize| {
         let mut batch = WriteBatch::new();
-        batch.put(&key(number), &value(number, 100))?;
+        batch.put(key(number), value(number, 100))?;
         batch.put(b"in every table", b"")?;
         db.write(batch, WriteOptions::default())?;
         db.flush()
@@ -313,7 +313,7 @@ fn a_tombstone_stays_above_an_older_sub_level() {
     };
     let db = open(options).unwrap();
     for number in 0..2 {
-        db.put(b"key", &value(number, FRAME_BYTES)).unwrap();
+        db.put(b"key", value(number, FRAME_BYTES)).unwrap();
         db.flush().unwrap();
     }
     let levels = db.statistics().levels;
@@ -336,7 +336,7 @@ fn sub_levels_1_and_3_are_not_merged_without_2() {
     let machine = Machine::new(Method::Written, 1);
     let db = open(deep(&machine, 3)).unwrap();
     for number in 1..=3 {
-        db.put(b"key", &value(number, FRAME_BYTES)).unwrap();
+        db.put(b"key", value(number, FRAME_BYTES)).unwrap();
         db.flush().unwrap();
     }
     db.compact().unwrap();
@@ -365,7 +365,7 @@ fn a_number_is_visible_only_when_its_batch_is_in_the_index() {
             let last_key = (RECORDS as u32).to_be_bytes();
             while !done.load(Ordering::Acquire) {
                 let snapshot = db.snapshot();
-                let found = db.get_at(&snapshot, &last_key).unwrap();
+                let found = db.get_at(&snapshot, last_key).unwrap();
                 let batch =
                     found.map_or(0, |value| u64::from_be_bytes((*value).try_into().unwrap()));
                 assert_eq!(snapshot.sequence(), batch * RECORDS as u64);
@@ -375,7 +375,7 @@ fn a_number_is_visible_only_when_its_batch_is_in_the_index() {
             let mut batch = WriteBatch::new();
             for record in 1..=RECORDS as u32 {
                 batch
-                    .put(&record.to_be_bytes(), &number.to_be_bytes())
+                    .put(record.to_be_bytes(), number.to_be_bytes())
                     .unwrap();
             }
             db.write(batch, WriteOptions::default()).unwrap();
@@ -424,10 +424,10 @@ fn the_read_buffer_wakes_when_the_tables_outgrow_the_cache() {
     let db = open(options.clone()).unwrap();
     let put_and_read = |db: &Db, keys: std::ops::Range<u32>| {
         for key in keys {
-            db.put(&key.to_be_bytes(), &[7; 200]).unwrap();
+            db.put(key.to_be_bytes(), [7; 200]).unwrap();
         }
         db.flush().unwrap();
-        (0..3).for_each(|_| drop(db.get(&0u32.to_be_bytes()).unwrap().unwrap()));
+        (0..3).for_each(|_| drop(db.get(0u32.to_be_bytes()).unwrap().unwrap()));
         db.statistics().read_buffer.unwrap().fills_taken
     };
     assert_eq!(put_and_read(&db, 0..100), 0, "20 KB of 64 KB");

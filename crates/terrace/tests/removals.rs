@@ -23,7 +23,7 @@ fn key(number: u32) -> [u8; 4] {
 fn filled() -> Db {
     let db = Db::open("/store", options()).unwrap();
     for number in 0..2000 {
-        db.put(&key(number), &[number as u8; 1000]).unwrap();
+        db.put(key(number), [number as u8; 1000]).unwrap();
     }
     db.flush().unwrap();
     let keyspace = db.keyspace("default").unwrap();
@@ -41,7 +41,7 @@ fn tables_under_a_deleted_range_go_and_nothing_is_written() {
     let db = filled();
     let before = db.statistics();
     assert!(table_bytes(&db) > 2_000_000, "{}", table_bytes(&db));
-    db.delete_range(&key(100), &key(1900)).unwrap();
+    db.delete_range(key(100), key(1900)).unwrap();
     db.flush().unwrap();
     let after = db.statistics();
     assert!(table_bytes(&db) < 500_000, "{}", table_bytes(&db));
@@ -52,7 +52,7 @@ fn tables_under_a_deleted_range_go_and_nothing_is_written() {
     assert_eq!(last.kind, CompactionKind::Removal);
     assert_eq!(last.output_bytes, 0);
     for number in 0..2000 {
-        let is_there = db.get(&key(number)).unwrap().is_some();
+        let is_there = db.get(key(number)).unwrap().is_some();
         assert_eq!(is_there, !(100..1900).contains(&number), "{number}");
     }
 }
@@ -61,24 +61,24 @@ fn tables_under_a_deleted_range_go_and_nothing_is_written() {
 fn a_snapshot_keeps_hidden_tables_until_it_is_dropped() {
     let db = filled();
     let snapshot = db.snapshot();
-    db.delete_range(&key(0), &key(2000)).unwrap();
+    db.delete_range(key(0), key(2000)).unwrap();
     db.flush().unwrap();
     assert_eq!(db.statistics().removals, 0);
-    assert_eq!(db.get_at(&snapshot, &key(7)).unwrap().unwrap().len(), 1000);
+    assert_eq!(db.get_at(&snapshot, key(7)).unwrap().unwrap().len(), 1000);
     drop(snapshot);
     db.put(b"z", b"another table").unwrap();
     db.flush().unwrap();
     assert!(db.statistics().removals > 20);
     assert!(table_bytes(&db) < 10_000, "{}", table_bytes(&db));
-    assert!(db.get(&key(7)).unwrap().is_none());
+    assert!(db.get(key(7)).unwrap().is_none());
 }
 
 #[test]
 fn a_row_beside_the_range_keeps_its_table() {
     let db = filled();
-    db.delete_range(&key(0), &key(1000)).unwrap();
-    db.delete_range(&key(1001), &key(2000)).unwrap();
+    db.delete_range(key(0), key(1000)).unwrap();
+    db.delete_range(key(1001), key(2000)).unwrap();
     db.flush().unwrap();
-    assert_eq!(db.get(&key(1000)).unwrap().unwrap().len(), 1000);
+    assert_eq!(db.get(key(1000)).unwrap().unwrap().len(), 1000);
     assert!(db.statistics().removals > 20);
 }

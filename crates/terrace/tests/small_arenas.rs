@@ -62,7 +62,7 @@ fn a_load_has_small_arenas_first_and_large_ones_soon() {
     let db = Db::open(directory.path(), options).unwrap();
     let mut largest = 0;
     for number in 0..200_u32 {
-        db.put(&number.to_be_bytes(), &vec![7; 64 * KIB]).unwrap();
+        db.put(number.to_be_bytes(), vec![7; 64 * KIB]).unwrap();
         let arenas = arena_sizes(directory.path());
         let (first, last) = (arenas[0], arenas[arenas.len() - 1]);
         assert!(first >= 256 << 10 && last <= 4 << 20, "{arenas:?}");
@@ -84,7 +84,7 @@ fn a_load_has_small_arenas_first_and_large_ones_soon() {
 fn a_batch_gets_an_arena_of_the_size_that_takes_it() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Options::default()).unwrap();
-    db.put(b"large", &vec![1; 10 << 20]).unwrap();
+    db.put(b"large", vec![1; 10 << 20]).unwrap();
     let arenas = arena_sizes(directory.path());
     // A spare may be in the making by now, and the first arena flushed and gone.
     let its_own = |bytes: &&u64| (10 << 20..11 << 20).contains(*bytes);
@@ -127,7 +127,7 @@ fn write(disk: &SimulatedStorage, from: u32, rows: u32) -> u32 {
         assert_eq!(found[..], value(number)[..], "row {number}");
     }
     for number in found.len() as u32..rows {
-        if db.put(&number.to_be_bytes(), &value(number)).is_err() {
+        if db.put(number.to_be_bytes(), value(number)).is_err() {
             return number;
         }
         if number % 40 == 39 && db.flush().is_err() {

@@ -168,7 +168,7 @@ fn runs_with_a_seed_write_the_same_tables_and_others_do_not() {
         };
         for round in 0..3u8 {
             let db = Db::open(STORE, options.clone()).unwrap();
-            (0..60u8).for_each(|key| db.put(&[key], &[round; 40]).unwrap());
+            (0..60u8).for_each(|key| db.put([key], [round; 40]).unwrap());
             db.flush().unwrap();
             db.close().unwrap();
         }

@@ -30,20 +30,17 @@ fn forty_openings_leave_at_most_four_tables() {
     let directory = tempfile::tempdir().unwrap();
     for opening in 0..40_u32 {
         let db = Db::open(directory.path(), options()).unwrap();
-        db.put(&opening.to_be_bytes(), b"value").unwrap();
+        db.put(opening.to_be_bytes(), b"value").unwrap();
         let other = db
             .keyspace("other")
             .or_else(|_| db.create_keyspace("other", KeyspaceOptions::default()));
-        other
-            .unwrap()
-            .put(&opening.to_be_bytes(), b"value")
-            .unwrap();
+        other.unwrap().put(opening.to_be_bytes(), b"value").unwrap();
         db.close().unwrap();
     }
     let db = Db::open(directory.path(), options()).unwrap();
     assert!(tables(&db) <= 4, "{}", tables(&db));
     for opening in 0..40_u32 {
-        assert!(db.get(&opening.to_be_bytes()).unwrap().is_some());
+        assert!(db.get(opening.to_be_bytes()).unwrap().is_some());
     }
 }
 
@@ -61,7 +58,7 @@ fn an_opening_writes_little_of_what_it_did_not_recover() {
             written <= (1 << 20) + VALUE_BYTES as u64 + 20_000,
             "{opening}: {written}"
         );
-        db.put(&opening.to_be_bytes(), &vec![opening as u8; VALUE_BYTES])
+        db.put(opening.to_be_bytes(), vec![opening as u8; VALUE_BYTES])
             .unwrap();
         db.close().unwrap();
     }
@@ -82,28 +79,28 @@ fn snapshots_deletes_and_ranges_pass_through_tables_that_go_along() {
     };
     let db = Db::open(directory.path(), options).unwrap();
     let flushed = |number: u32| {
-        db.put(&number.to_be_bytes(), b"old").unwrap();
+        db.put(number.to_be_bytes(), b"old").unwrap();
         db.flush().unwrap();
     };
     (0..8).for_each(flushed);
     assert_eq!(tables(&db), 1);
     let snapshot = db.snapshot();
-    db.put(&1_u32.to_be_bytes(), b"new").unwrap();
-    db.delete(&2_u32.to_be_bytes()).unwrap();
+    db.put(1_u32.to_be_bytes(), b"new").unwrap();
+    db.delete(2_u32.to_be_bytes()).unwrap();
     db.flush().unwrap();
-    db.delete_range(&4_u32.to_be_bytes(), &6_u32.to_be_bytes())
+    db.delete_range(4_u32.to_be_bytes(), 6_u32.to_be_bytes())
         .unwrap();
     db.flush().unwrap();
-    db.put(&5_u32.to_be_bytes(), b"again").unwrap();
+    db.put(5_u32.to_be_bytes(), b"again").unwrap();
     db.flush().unwrap();
     assert_eq!(tables(&db), 1);
     let seen = |number: u32| {
-        db.get(&number.to_be_bytes())
+        db.get(number.to_be_bytes())
             .unwrap()
             .map(|value| value.to_vec())
     };
     let before = |number: u32| {
-        let found = db.get_at(&snapshot, &number.to_be_bytes()).unwrap();
+        let found = db.get_at(&snapshot, number.to_be_bytes()).unwrap();
         found.map(|value| value.to_vec())
     };
     for number in 0..8 {
@@ -118,12 +115,12 @@ fn snapshots_deletes_and_ranges_pass_through_tables_that_go_along() {
     }
     drop(snapshot);
     for number in 0..8_u32 {
-        db.delete(&number.to_be_bytes()).unwrap();
+        db.delete(number.to_be_bytes()).unwrap();
     }
     db.flush().unwrap();
     assert_eq!(tables(&db), 0, "nothing older lies below");
     flushed(1);
-    db.delete_range(b"", &[0xff; 5]).unwrap();
+    db.delete_range(b"", [0xff; 5]).unwrap();
     db.flush().unwrap();
     assert_eq!(tables(&db), 0, "a range hides all");
     assert!(db.first().unwrap().is_none());
@@ -134,7 +131,7 @@ fn snapshots_deletes_and_ranges_pass_through_tables_that_go_along() {
 fn a_damaged_tiny_table_stays_and_the_flush_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), options()).unwrap();
-    db.put(b"a", &[1; 500]).unwrap();
+    db.put(b"a", [1; 500]).unwrap();
     db.flush().unwrap();
     db.close().unwrap();
     let files = std::fs::read_dir(directory.path())
@@ -188,7 +185,7 @@ fn live(disk: &SimulatedStorage, expected: &mut Expected, seed: u32, steps: u32)
             return false;
         };
         for key in 0..16 {
-            let found = db.get(&[key]).unwrap();
+            let found = db.get([key]).unwrap();
             let found = found.map(|value| u32::from_be_bytes(value[..4].try_into().unwrap()));
             let sure = expected.rows.get(&key).copied().flatten();
             let unsure = expected.unsure.filter(|(unsure, _)| *unsure == key);
@@ -207,8 +204,8 @@ fn live(disk: &SimulatedStorage, expected: &mut Expected, seed: u32, steps: u32)
             let (key, value) = ((random() % 16) as u8, random());
             let value = (value % 4 > 0).then_some(value);
             let written = match value {
-                Some(value) => db.put(&[key], &[&value.to_be_bytes()[..], &[0; 300]].concat()),
-                None => db.delete(&[key]),
+                Some(value) => db.put([key], [&value.to_be_bytes()[..], &[0; 300]].concat()),
+                None => db.delete([key]),
             };
             if written.is_err() {
                 expected.unsure = Some((key, value));
@@ -280,7 +277,7 @@ fn a_flush_of_many_keyspaces_writes_no_multiple_of_its_own_bytes() {
         for keyspace in &keyspaces {
             for row in 0..8_u32 {
                 let key = [round.to_be_bytes(), row.to_be_bytes()].concat();
-                keyspace.put(&key, &[7; 1000]).unwrap();
+                keyspace.put(&key, [7; 1000]).unwrap();
                 user_bytes += 1008;
             }
         }

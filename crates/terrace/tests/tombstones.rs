@@ -94,12 +94,12 @@ impl Bench {
     }
 
     fn delete(&mut self, number: u32) {
-        self.db.delete(&key(number)).unwrap();
+        self.db.delete(key(number)).unwrap();
         self.model.remove(&key(number));
     }
 
     fn delete_range(&mut self, from: u32, to: u32) {
-        self.db.delete_range(&key(from), &key(to)).unwrap();
+        self.db.delete_range(key(from), key(to)).unwrap();
         self.model.retain(|k, _| *k < key(from) || *k >= key(to));
     }
 
@@ -126,7 +126,7 @@ impl Bench {
         let found: BTreeMap<_, _> = found.collect();
         assert!(found == self.model, "the store and the model differ");
         for number in 0..KEYS {
-            let found = self.db.get(&key(number)).unwrap();
+            let found = self.db.get(key(number)).unwrap();
             assert_eq!(
                 found.as_deref(),
                 self.model.get(&key(number)).map(Vec::as_slice),
@@ -264,7 +264,7 @@ fn what_a_snapshot_needs_is_not_merged_over_and_over_and_goes_after_it() {
                 bench.calendar.set(bench.calendar.unix_seconds() + 100);
             }
             assert_eq!(bench.db.statistics().merges, merges, "{policy}");
-            let seen = |number| bench.db.get_at(&snapshot, &key(number)).unwrap();
+            let seen = |number| bench.db.get_at(&snapshot, key(number)).unwrap();
             assert_eq!(seen(7).as_deref(), before.get(&key(7)).map(Vec::as_slice));
             assert!(seen(8).is_none());
             drop(snapshot);

@@ -15,7 +15,7 @@ use terrace_tools::inspect;
 
 fn fill(db: &Db, rows: u32, byte: u8) {
     for row in 0..rows {
-        db.put(&row.to_be_bytes(), &[byte; 100]).unwrap();
+        db.put(row.to_be_bytes(), [byte; 100]).unwrap();
     }
 }
 
@@ -60,7 +60,7 @@ fn compacting_a_range_leaves_one_version_of_each_key_and_the_rest_alone() {
         fill(&db, 300, byte);
     }
     for row in 0..150u32 {
-        db.delete(&row.to_be_bytes()).unwrap();
+        db.delete(row.to_be_bytes()).unwrap();
     }
     let deleted = &0u32.to_be_bytes()[..]..&150u32.to_be_bytes()[..];
     db.compact_range(deleted.clone()).unwrap();
@@ -102,7 +102,7 @@ fn tables_above_the_lowest_level_have_the_better_filters() {
     let mut keys = (0..9000u32).map(|row| row.wrapping_mul(0x9e37_79b1).to_be_bytes());
     let mut put = |rows| {
         let keys = keys.by_ref().take(rows);
-        keys.for_each(|key| db.put(&key, &[1; 100]).unwrap());
+        keys.for_each(|key| db.put(key, [1; 100]).unwrap());
         db.flush().unwrap();
     };
     put(5000);
@@ -148,7 +148,7 @@ fn ranges_are_compacted_under_load() {
                 for round in 0..4 {
                     for row in 0..400u32 {
                         let key = [&[thread][..], &row.to_be_bytes()].concat();
-                        db.put(&key, &[round; 100]).unwrap();
+                        db.put(&key, [round; 100]).unwrap();
                     }
                 }
             });
@@ -205,7 +205,7 @@ fn an_open_store_is_verified_where_it_stands() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert_eq!(report.entries, 1000);
     // Damage below blocks that are in memory already.
-    assert!(db.get(&7u32.to_be_bytes()).unwrap().is_some());
+    assert!(db.get(7u32.to_be_bytes()).unwrap().is_some());
     let levels = db.levels();
     let tables = levels.keyspaces[0].levels.iter().flatten();
     let damaged = tables
@@ -243,7 +243,7 @@ fn many_keys_are_read_as_of_one_moment_wherever_they_are() {
         }
     }
     fill(&db, 100, 2);
-    db.delete(&5u32.to_be_bytes()).unwrap();
+    db.delete(5u32.to_be_bytes()).unwrap();
     let keys: Vec<[u8; 4]> = (0..6000u32)
         .map(|row| (row * 7 % 6000).to_be_bytes())
         .collect();
@@ -268,7 +268,7 @@ fn many_keys_are_read_as_of_one_moment_wherever_they_are() {
             for byte in 3..40 {
                 let mut batch = terrace::WriteBatch::new();
                 for row in 0..100u32 {
-                    batch.put(&row.to_be_bytes(), &[byte; 100]).unwrap();
+                    batch.put(row.to_be_bytes(), [byte; 100]).unwrap();
                 }
                 db.write(batch, terrace::WriteOptions::default()).unwrap();
             }
@@ -382,7 +382,7 @@ const SMALL: u32 = 1000;
 /// Gives one row in `one_in`, over all of them, another version.
 fn overwrite(db: &Db, one_in: u32) {
     for row in (0..20_000u32).step_by(one_in as usize) {
-        db.put(&row.to_be_bytes(), &[2; 100]).unwrap();
+        db.put(row.to_be_bytes(), [2; 100]).unwrap();
     }
     db.flush().unwrap();
 }
@@ -421,7 +421,7 @@ fn level0(db: &Db) -> usize {
 fn scan(db: &Db, number: u32, one_in: u32) {
     let row = number % 100;
     let mut rows = db.iter(IterOptions::default()).unwrap();
-    rows.seek(&row.to_be_bytes()).unwrap();
+    rows.seek(row.to_be_bytes()).unwrap();
     assert_eq!(rows.value(), newest(row, one_in));
     // Its steps are not probes.
     (0..10).for_each(|_| rows.next().unwrap());
@@ -432,7 +432,7 @@ fn scan(db: &Db, number: u32, one_in: u32) {
 fn scans_have_level_0_merged_when_they_have_paid_for_it_and_gets_do_not() {
     let db = store_with_level_0(Path::new("/store"), Options::in_memory(), LARGE);
     for row in 0..10_000u32 {
-        assert!(db.get(&(row % 100).to_be_bytes()).unwrap().is_some());
+        assert!(db.get((row % 100).to_be_bytes()).unwrap().is_some());
     }
     assert_eq!(level0(&db), 1);
     for _ in 0..2 {
@@ -485,7 +485,7 @@ fn an_old_iterator_pays_for_no_merge() {
     db.flush().unwrap();
     assert_eq!(level0(&db), 2);
     for row in 0..10_000u32 {
-        old.seek(&(row % 20).to_be_bytes()).unwrap();
+        old.seek((row % 20).to_be_bytes()).unwrap();
         assert_eq!(old.value(), newest(row % 20, LARGE));
     }
     assert_eq!(level0(&db), 2);

@@ -37,7 +37,7 @@ fn options_with_region(disk: &SimulatedStorage) -> Options {
 
 fn put_all(db: &Db) {
     for key in 0..KEYS {
-        db.put(&[key], &[key; 40]).unwrap();
+        db.put([key], [key; 40]).unwrap();
     }
 }
 
@@ -234,7 +234,7 @@ fn a_newer_table_is_refused_by_its_name_and_repair_leaves_it_and_goes_on() {
             let db = reopened(options(&disk));
             let found = keys(&db).unwrap();
             assert!(found > 0 && found < usize::from(KEYS));
-            db.put(&[0], &[0; 40]).unwrap();
+            db.put([0], [0; 40]).unwrap();
             db.flush().unwrap();
             db.compact_range(..).unwrap();
             db.close().unwrap();
@@ -378,7 +378,7 @@ fn arenas_behind_a_newer_region_stay_listed_in_a_new_manifest() {
     put_all(&db);
     db.flush().unwrap();
     db.compact_range(..).unwrap();
-    db.put(&[200], &[200; 40]).unwrap();
+    db.put([200], [200; 40]).unwrap();
     db.persist().unwrap();
     drop(db);
     let region = make_region_newer(&disk);
@@ -390,7 +390,7 @@ fn arenas_behind_a_newer_region_stay_listed_in_a_new_manifest() {
     // As the newer release would find it.
     write(&disk, &Path::new(REGION_DIR).join("REGION"), &region);
     let db = reopened(options_with_region(&disk));
-    assert!(db.get(&[200]).unwrap().is_some());
+    assert!(db.get([200]).unwrap().is_some());
     assert_eq!(keys(&db).unwrap(), usize::from(KEYS) + 1);
 }
 
@@ -399,7 +399,7 @@ fn unlisted_tables_are_not_taken_in_without_the_arenas_behind_a_newer_region() {
     let disk = with_region();
     reopened(options_with_region(&disk)).flush().unwrap();
     let db = reopened(options_with_region(&disk));
-    db.put(&[200], &[200; 40]).unwrap();
+    db.put([200], [200; 40]).unwrap();
     db.persist().unwrap();
     drop(db);
     let names = tables(&Image::of(&disk));

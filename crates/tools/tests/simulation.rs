@@ -112,10 +112,10 @@ fn real(simulation: &Simulation) -> (f64, f64) {
     for (number, rank) in writes.iter().enumerate() {
         let key = rank.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         if random.random_bool(simulation.delete_share) {
-            db.delete(&key).unwrap();
+            db.delete(key).unwrap();
             user_bytes += KEY_BYTES;
         } else {
-            db.put(&key, &value).unwrap();
+            db.put(key, value).unwrap();
             user_bytes += KEY_BYTES + VALUE_BYTES;
         }
         if number >= writes.len() / 2 && number % looks == 0 {

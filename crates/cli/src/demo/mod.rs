@@ -122,7 +122,7 @@ fn queries(db: &Db) -> Result<()> {
         faces.join(", ")
     ))?;
 
-    let last = names(db.iter(IterOptions::default())?.entries_reverse().take(3))?;
+    let last = names(db.iter(IterOptions::default())?.entries().rev().take(3))?;
     say(&format!("   scan --reverse --limit 3: {}", last.join(", ")))?;
 
     let start = Instant::now();

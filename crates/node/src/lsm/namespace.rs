@@ -117,9 +117,9 @@ impl Namespace {
         let written = || {
             let mut batch = WriteBatch::new();
             if offset == 0 {
-                batch.put_in(&self.unfinished, &version.to_be_bytes(), b"")?;
+                batch.put_in(&self.unfinished, version.to_be_bytes(), b"")?;
             }
-            batch.put_in(&self.pieces, &piece_key(version, offset), bytes)?;
+            batch.put_in(&self.pieces, piece_key(version, offset), bytes)?;
             self.db.write(batch, WriteOptions::with_sync(false))
         };
         written().map_err(|error| change_failed(&error))
@@ -129,13 +129,13 @@ impl Namespace {
     pub(super) fn drop_version(&self, version: u64) -> terrace::Result<()> {
         let mut batch = WriteBatch::new();
         self.forget(&mut batch, version)?;
-        batch.delete_in(&self.unfinished, &version.to_be_bytes())?;
+        batch.delete_in(&self.unfinished, version.to_be_bytes())?;
         self.db.write(batch, WriteOptions::with_sync(false))
     }
 
     fn forget(&self, batch: &mut WriteBatch, version: u64) -> terrace::Result<()> {
         let (from, to) = (version.to_be_bytes(), (version + 1).to_be_bytes());
-        batch.delete_range_in(&self.pieces, &from, &to)
+        batch.delete_range_in(&self.pieces, from, to)
     }
 
     /// Returns the record of a key, without its value.
@@ -174,7 +174,7 @@ impl Namespace {
                     (Head::with_value(value), value.len() as u32, None)
                 }
                 Change::Store(_, NewValue::InPieces(bytes, version)) => {
-                    batch.delete_in(&self.unfinished, &version.to_be_bytes())?;
+                    batch.delete_in(&self.unfinished, version.to_be_bytes())?;
                     (Head::in_pieces(*bytes, *version), *bytes, Some(*version))
                 }
             };
@@ -211,7 +211,7 @@ impl Namespace {
         offset: u32,
         buffer: &mut [u8],
     ) -> Result<(), Failure> {
-        let piece = self.pieces.get_at(snapshot, &piece_key(version, offset));
+        let piece = self.pieces.get_at(snapshot, piece_key(version, offset));
         let piece = piece.map_err(read_failed)?;
         let bytes = piece.as_deref().and_then(|piece| piece.get(..buffer.len()));
         let bytes = bytes.ok_or_else(|| {

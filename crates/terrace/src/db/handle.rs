@@ -21,7 +21,7 @@ use crate::db::write::WriteOptions;
 use crate::event::Event;
 use crate::options::Options;
 use crate::write_buffer::batch::WriteBatch;
-use crate::{KeyspaceId, Result, SequenceNumber};
+use crate::{Error, KeyspaceId, Result, SequenceNumber};
 
 /// An open store. Cheap to clone and to share between threads; the last clone to be dropped closes
 /// the store.
@@ -137,6 +137,33 @@ impl Db {
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let id = self.own_store()?.create_keyspace(name, options)?;
         Ok(Keyspace::new(Arc::clone(self.owner()), id, name))
+    }
+
+    /// Returns the keyspace with a name, and makes it if there is none. The options are those of a new
+    /// one; [`Keyspace::set_options`] changes those of a keyspace that is there.
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// let users = db.get_or_create_keyspace("users", Default::default())?;
+    /// users.put("7", "ada@example.org")?;
+    /// let again = db.get_or_create_keyspace("users", Default::default())?;
+    /// assert!(again.contains_key("7")?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::create_keyspace`], but for a name that is there.
+    pub fn get_or_create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        match self.keyspace(name) {
+            Err(Error::NoKeyspace { .. }) => match self.create_keyspace(name, options) {
+                // Another thread made it in between.
+                Err(Error::InvalidArgument(_)) if self.keyspace(name).is_ok() => {
+                    self.keyspace(name)
+                }
+                made => made,
+            },
+            found => found,
+        }
     }
 
     /// Gives a keyspace another name. The new name is durable when this returns, and every earlier

@@ -74,7 +74,11 @@ impl<'a> Ingestion<'a> {
     /// [`Error::InvalidArgument`] if the key is not above the last one, or is longer than 65,535
     /// bytes; nothing has changed then. Otherwise those of writing files: the added entries are
     /// gone, and every later call fails with the same error.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_bytes(key.as_ref(), value.as_ref())
+    }
+
+    fn put_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.keyspace.own_store()?;
         if key.len() > MAX_KEY_BYTES {
             return Err(Error::invalid(format!(

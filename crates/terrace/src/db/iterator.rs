@@ -26,7 +26,9 @@ use self::search::{
     RowValue, Search, after_versions_of, before_versions_of, seek_last_before, skip_key,
 };
 use crate::db::Store;
+use crate::db::entries::Entries;
 use crate::db::fork::leak;
+use crate::db::key_range::{KeyRange, prefix_range};
 use crate::db::passed_over::Due;
 use crate::db::snapshot::Snapshot;
 use crate::db::sources::{MakeLayer, SharedSource, Source};
@@ -65,20 +67,20 @@ impl IterOptions {
         CursorOptions::of_reader(self.fill_cache, self.verify)
     }
 
-    /// Returns options for the keys that begin with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> Self {
-        let mut end = prefix.to_vec();
-        // The first key after all that begin with the prefix: its last byte below 255, raised.
-        while end.pop_if(|byte| *byte == u8::MAX).is_some() {}
-        let upper = match end.last_mut() {
-            Some(byte) => {
-                *byte += 1;
-                Bound::Excluded(end)
-            }
-            None => Bound::Unbounded,
-        };
+    /// Returns options for the keys of a range.
+    pub fn range(range: impl KeyRange) -> Self {
         IterOptions {
-            lower: Bound::Included(prefix.to_vec()),
+            lower: range.lower().map(<[u8]>::to_vec),
+            upper: range.upper().map(<[u8]>::to_vec),
+            ..IterOptions::default()
+        }
+    }
+
+    /// Returns options for the keys that begin with `prefix`.
+    pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
+        let (lower, upper) = prefix_range(prefix);
+        IterOptions {
+            lower,
             upper,
             ..IterOptions::default()
         }
@@ -230,7 +232,8 @@ impl DbIterator {
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
-    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
         if self.search.options.above_lower(key) {
             self.forward_from(InternalKey::seek(key, self.search.newest))
         } else {
@@ -242,7 +245,8 @@ impl DbIterator {
     ///
     /// # Errors
     /// As [`DbIterator::seek_to_first`].
-    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref();
         if self.search.options.below_upper(key) {
             self.backward_from(after_versions_of(key))
         } else {
@@ -303,24 +307,19 @@ impl DbIterator {
         std::mem::replace(&mut self.search.key, buffer)
     }
 
-    /// Returns the entries from the first one on.
-    pub fn entries(mut self) -> Entries {
-        let failed = self.seek_to_first().err();
-        Entries {
-            iterator: self,
-            step: DbIterator::next,
-            failed,
-        }
+    /// Returns the entries, whose both ends move. It begins at the two bounds, wherever this iterator is.
+    pub fn entries(self) -> Entries {
+        Entries::of(self)
     }
 
-    /// Returns the entries from the last one back.
-    pub fn entries_reverse(mut self) -> Entries {
-        let failed = self.seek_to_last().err();
-        Entries {
-            iterator: self,
-            step: DbIterator::prev,
-            failed,
-        }
+    /// Returns an iterator of the same keys at the same moment, not yet positioned.
+    pub(crate) fn another(&self) -> Result<Self> {
+        DbIterator::with_layers(
+            Arc::clone(&self.search.store),
+            self.search.keyspace,
+            self.search.options.clone(),
+            self.search.on_top.clone(),
+        )
     }
 
     fn forward_from(&mut self, place: InternalKey<'_>) -> Result<()> {
@@ -428,30 +427,12 @@ impl Drop for DbIterator {
     }
 }
 
-/// The entries of an iterator, in its order; after an error there are no more.
-pub struct Entries {
-    iterator: DbIterator,
-    step: fn(&mut DbIterator) -> Result<()>,
-    failed: Option<Error>,
-}
-
-impl Iterator for Entries {
+impl IntoIterator for DbIterator {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
+    type IntoIter = Entries;
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.failed.take() {
-            return Some(Err(error));
-        }
-        if !self.iterator.valid() {
-            return None;
-        }
-        if let Err(forked) = self.iterator.search.store.lifecycle.check_process() {
-            self.iterator.valid = false;
-            return Some(Err(forked));
-        }
-        let entry = (self.iterator.key().to_vec(), self.iterator.value().to_vec());
-        self.failed = (self.step)(&mut self.iterator).err();
-        Some(Ok(entry))
+    fn into_iter(self) -> Entries {
+        self.entries()
     }
 }
 

@@ -2,7 +2,6 @@
 //! public handle to it, with the owner that closes the store when the last handle is dropped.
 
 use std::fmt;
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use terrace_lsm::key::Kind;
@@ -10,9 +9,11 @@ use terrace_lsm::keyspace_options::KeyspaceOptions;
 
 use crate::db::Store;
 use crate::db::conflict::Change;
+use crate::db::entries::Entries;
 use crate::db::fork::leak;
 use crate::db::ingest::Ingestion;
 use crate::db::iterator::{DbIterator, IterOptions};
+use crate::db::key_range::{KeyRange, prefix_range};
 use crate::db::read::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::db::value::Value;
@@ -137,8 +138,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// Those of reading a table.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.own_store()?.get(self.id, key, &ReadOptions::default())
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.get_bytes(key.as_ref(), &ReadOptions::default())
     }
 
     /// Returns the value that a key had when the snapshot was taken.
@@ -146,16 +147,16 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
     /// snapshot is another store's.
-    pub fn get_at(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Value>> {
-        self.get_with(key, &ReadOptions::at(snapshot))
+    pub fn get_at(&self, snapshot: &Snapshot, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        self.get_bytes(key.as_ref(), &ReadOptions::at(snapshot))
     }
 
     /// Returns the value of a key, read as the options say.
     ///
     /// # Errors
     /// As [`Keyspace::get_at`].
-    pub fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
-        self.own_store()?.get(self.id, key, options)
+    pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
+        self.get_bytes(key.as_ref(), options)
     }
 
     /// Returns the values of several keys, in the order of the keys, all as of one moment. Cheaper
@@ -186,7 +187,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())
     }
 
@@ -195,10 +196,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn first(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.iter(IterOptions::default())?
-            .entries()
-            .next()
-            .transpose()
+        self.range(..)?.next().transpose()
     }
 
     /// Returns the last key and its value; `None` if there are no keys.
@@ -206,10 +204,44 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn last(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        self.iter(IterOptions::default())?
-            .entries_reverse()
-            .next()
-            .transpose()
+        self.range(..)?.next_back().transpose()
+    }
+
+    /// Returns whether there are no keys. Their number is that of `range(..)`: no store keeps it.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+
+    /// Returns the entries of a range of keys, from either end, all as of this moment.
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// for key in ["ant", "bee", "cat"] {
+    ///     db.put(key, "animal")?;
+    /// }
+    /// for entry in db.range("ant".."cat")?.rev() {
+    ///     let (key, value) = entry?;
+    ///     println!("{key:?} {value:?}");
+    /// }
+    /// assert_eq!(db.range(..)?.count(), 3);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::iter`]; an entry may be an error of reading a table.
+    pub fn range(&self, range: impl KeyRange) -> Result<Entries> {
+        Ok(self.iter(IterOptions::range(range))?.entries())
+    }
+
+    /// Returns the entries whose keys begin with `prefix`, as [`Keyspace::range`] does.
+    ///
+    /// # Errors
+    /// As [`Keyspace::range`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Entries> {
+        self.range(prefix_range(prefix))
     }
 
     /// Returns an iterator that is not yet positioned.
@@ -225,16 +257,16 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write_one(Kind::Put, key, value)
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(Kind::Put, key.as_ref(), value.as_ref())
     }
 
     /// Removes a key; removing one that is absent is not an error.
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write).
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
-        self.write_one(Kind::Delete, key, &[])
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(Kind::Delete, key.as_ref(), &[])
     }
 
     /// Removes every key from `from` on, up to `to`, which stays. The cost does not depend on the
@@ -255,9 +287,9 @@ impl Keyspace {
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if `to` is before `from`, or a key is
     /// longer than 65,535 bytes; otherwise as [`Db::write`](crate::Db::write).
-    pub fn delete_range(&self, from: &[u8], to: &[u8]) -> Result<()> {
+    pub fn delete_range(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.push_range_delete(self.id, from, to)?;
+        batch.push_range_delete(self.id, from.as_ref(), to.as_ref())?;
         self.store().write(batch, WriteOptions::default())
     }
 
@@ -271,8 +303,8 @@ impl Keyspace {
     /// for key in ["ant", "bee", "cat"] {
     ///     db.put(key.as_bytes(), b"animal")?;
     /// }
-    /// db.delete_within(&b"b"[..]..)?;
-    /// assert!(db.get(b"ant")?.is_some() && db.get(b"cat")?.is_none());
+    /// db.delete_within("b"..)?;
+    /// assert!(db.contains_key("ant")? && !db.contains_key("cat")?);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     ///
@@ -280,9 +312,27 @@ impl Keyspace {
     /// As [`Keyspace::delete_range`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for
     /// a range that begins behind a key of
     /// 65,535 bytes, which is excluded.
-    pub fn delete_within<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
-        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+    pub fn delete_within(&self, range: impl KeyRange) -> Result<()> {
+        let range = (range.lower(), range.upper());
         self.own_store()?.delete_within(self.id, range)
+    }
+
+    /// Removes every key that begins with `prefix`, as [`Keyspace::delete_within`] does.
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// for key in ["city:lisbon", "city:oslo", "river:tejo"] {
+    ///     db.put(key, "")?;
+    /// }
+    /// db.delete_prefix("city:")?;
+    /// assert_eq!(db.first()?.unwrap().0, b"river:tejo");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_within`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_within(prefix_range(prefix))
     }
 
     /// Sets a key to `new` if its value is `expected`, as if at one moment; `None` stands for no
@@ -304,7 +354,7 @@ impl Keyspace {
     /// ```
     pub fn compare_and_set(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
@@ -313,7 +363,10 @@ impl Keyspace {
             Some(new) => Change::Put(new.to_vec()),
             None => Change::Delete,
         };
-        Ok(self.own_store()?.change_key(self.id, key, decide)?.1)
+        Ok(self
+            .own_store()?
+            .change_key(self.id, key.as_ref(), decide)?
+            .1)
     }
 
     /// Sets a key to the result of `update` for its value, as if at one moment; `None` stands for
@@ -335,14 +388,17 @@ impl Keyspace {
     /// ```
     pub fn fetch_and_update(
         &self,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Value>> {
         let decide = |found: Option<&[u8]>| match update(found) {
             Some(new) => Change::Put(new),
             None => Change::Delete,
         };
-        Ok(self.own_store()?.change_key(self.id, key, decide)?.0)
+        Ok(self
+            .own_store()?
+            .change_key(self.id, key.as_ref(), decide)?
+            .0)
     }
 
     /// Changes the options of the keyspace. Sizes of levels count at once, and all others for
@@ -384,8 +440,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// A merge's failure; [`Error::NoKeyspace`](crate::Error::NoKeyspace).
-    pub fn compact_range<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<()> {
-        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        let range = (range.lower(), range.upper());
         self.own_store()?.compact_range(self.id, range)
     }
 
@@ -394,9 +450,13 @@ impl Keyspace {
     ///
     /// # Errors
     /// Those of reading a table's index.
-    pub fn approximate_bytes<'a>(&self, range: impl RangeBounds<&'a [u8]>) -> Result<u64> {
-        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+    pub fn approximate_bytes(&self, range: impl KeyRange) -> Result<u64> {
+        let range = (range.lower(), range.upper());
         self.own_store()?.approximate_bytes(self.id, range)
+    }
+
+    fn get_bytes(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
+        self.own_store()?.get(self.id, key, options)
     }
 
     fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {

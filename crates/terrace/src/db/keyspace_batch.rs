@@ -13,26 +13,36 @@ impl WriteBatch {
     /// As [`WriteBatch::put`]; [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the
     /// batch holds writes to keyspaces of
     /// another open store.
-    pub fn put_in(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
         self.use_opening(keyspace.opening())?;
-        self.push(Kind::Put, keyspace.id(), key, value)
+        self.push(Kind::Put, keyspace.id(), key.as_ref(), value.as_ref())
     }
 
     /// Does [`WriteBatch::delete`] in a keyspace.
     ///
     /// # Errors
     /// As [`WriteBatch::put_in`].
-    pub fn delete_in(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+    pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         self.use_opening(keyspace.opening())?;
-        self.push(Kind::Delete, keyspace.id(), key, &[])
+        self.push(Kind::Delete, keyspace.id(), key.as_ref(), &[])
     }
 
     /// Does [`WriteBatch::delete_range`] in a keyspace.
     ///
     /// # Errors
     /// As [`WriteBatch::delete_range`] and [`WriteBatch::put_in`].
-    pub fn delete_range_in(&mut self, keyspace: &Keyspace, from: &[u8], to: &[u8]) -> Result<()> {
+    pub fn delete_range_in(
+        &mut self,
+        keyspace: &Keyspace,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+    ) -> Result<()> {
         self.use_opening(keyspace.opening())?;
-        self.push_range_delete(keyspace.id(), from, to)
+        self.push_range_delete(keyspace.id(), from.as_ref(), to.as_ref())
     }
 }

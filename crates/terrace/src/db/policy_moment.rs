@@ -109,7 +109,7 @@ mod tests {
 
     fn write(db: &Db) {
         for key in 0..100u8 {
-            db.put(&[key], b"value").unwrap();
+            db.put([key], b"value").unwrap();
         }
         db.flush().unwrap();
     }
@@ -128,7 +128,7 @@ mod tests {
         let db = Db::open("/store", options).unwrap();
         write(&db);
         let store = db.store();
-        db.delete_range(&[0], &[200]).unwrap();
+        db.delete_range([0], [200]).unwrap();
         store.files.reserve.met_full_disk();
         let is_persisted = || {
             let view = store.reads.view.load_full();

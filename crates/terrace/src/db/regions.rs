@@ -160,7 +160,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), Options::default()).unwrap();
         for number in 0..835_u32 {
-            db.put(&number.to_be_bytes(), b"").unwrap();
+            db.put(number.to_be_bytes(), b"").unwrap();
         }
         db.flush().unwrap();
         let missing = terrace_region::Error::Missing {

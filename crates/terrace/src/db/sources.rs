@@ -27,7 +27,7 @@ pub(crate) struct Layer {
 
 /// Makes a layer that lies on top of a store. An iterator calls it again after its source was taken away:
 /// it gives the same versions and ranges each time.
-pub(crate) type MakeLayer = Box<dyn Fn() -> Layer + Send + Sync>;
+pub(crate) type MakeLayer = Arc<dyn Fn() -> Layer + Send + Sync>;
 
 /// The layers of a source to be, from the youngest on.
 pub(crate) struct Layers {

@@ -262,7 +262,7 @@ mod tests {
         let db = Db::open("/store", options).unwrap();
         for _ in 0..flushes {
             for key in [&b"a"[..], b"b", b"\xff"] {
-                db.put(key, &[0; 1000]).unwrap();
+                db.put(key, [0; 1000]).unwrap();
             }
             db.flush().unwrap();
         }

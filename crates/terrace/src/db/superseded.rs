@@ -50,7 +50,7 @@ mod tests {
         };
         let db = Db::open("/store", options).unwrap();
         for key in 0..100u8 {
-            db.put(&[key], b"value").unwrap();
+            db.put([key], b"value").unwrap();
         }
         db.flush().unwrap();
         let store = db.store();

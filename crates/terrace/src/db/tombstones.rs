@@ -332,10 +332,10 @@ mod tests {
         };
         let db = Db::open("/store", options).unwrap();
         for key in 0..100u8 {
-            db.put(&[key], &[key; 1000]).unwrap();
+            db.put([key], [key; 1000]).unwrap();
         }
         db.flush().unwrap();
-        db.delete_range(&[50], &[60]).unwrap();
+        db.delete_range([50], [60]).unwrap();
         db.flush().unwrap();
         let [counted] = hidden(&db)[..] else {
             panic!("{:?}", hidden(&db));

@@ -39,7 +39,8 @@ impl WriteBatch {
     /// # Errors
     /// [`Error::InvalidArgument`] if the key is longer than 65,535 bytes, or the value or the batch
     /// than 4 GiB. (The store's own limit, `max_batch_bytes`, is checked when it is written.)
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         self.push(Kind::Put, KeyspaceId::DEFAULT, key, value)
     }
 
@@ -47,8 +48,8 @@ impl WriteBatch {
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
-    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.push(Kind::Delete, KeyspaceId::DEFAULT, key, &[])
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.push(Kind::Delete, KeyspaceId::DEFAULT, key.as_ref(), &[])
     }
 
     /// Removes every key from `from` on, up to `to`, which stays. One record of the two keys is
@@ -65,8 +66,8 @@ impl WriteBatch {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `to` is before `from`, or a key is longer than 65,535 bytes.
-    pub fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        self.push_range_delete(KeyspaceId::DEFAULT, from, to)
+    pub fn delete_range(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
+        self.push_range_delete(KeyspaceId::DEFAULT, from.as_ref(), to.as_ref())
     }
 
     /// Refuses writes to keyspaces of two openings in one batch.
@@ -180,10 +181,10 @@ mod tests {
     #[test]
     fn a_key_that_is_too_long_is_refused_and_leaves_the_batch_whole() {
         let mut batch = WriteBatch::new();
-        batch.put(&[1; MAX_KEY_BYTES], b"").unwrap();
+        batch.put([1; MAX_KEY_BYTES], b"").unwrap();
         let before = batch.size_bytes();
         assert!(matches!(
-            batch.put(&[1; MAX_KEY_BYTES + 1], b""),
+            batch.put([1; MAX_KEY_BYTES + 1], b""),
             Err(Error::InvalidArgument(_))
         ));
         assert_eq!((batch.len(), batch.size_bytes()), (1, before));

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn whole_records_pass_and_every_cut_is_noticed() {
         let mut batch = WriteBatch::new();
-        batch.put(b"key", &[7; 300]).unwrap();
+        batch.put(b"key", [7; 300]).unwrap();
         let first = batch.payload().len();
         batch.delete_range(b"a", b"b").unwrap();
         let whole = batch.payload().to_vec();

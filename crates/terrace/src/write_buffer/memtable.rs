@@ -343,7 +343,7 @@ pub(super) mod tests {
         let region = Region::volatile(1 << 20).unwrap();
         let mut batch = WriteBatch::new();
         for number in 0..3000u32 {
-            batch.put(&number.to_be_bytes(), b"").unwrap();
+            batch.put(number.to_be_bytes(), b"").unwrap();
         }
         let arena = region
             .activate(region.reserve(1 << 20).unwrap(), 1)

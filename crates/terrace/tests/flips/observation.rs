@@ -58,7 +58,7 @@ impl Observation {
         Observation {
             gets: keys.iter().map(get).collect(),
             forward: Scan::of(iterator().entries()),
-            backward: Scan::of(iterator().entries_reverse()),
+            backward: Scan::of(iterator().entries().rev()),
         }
     }
 

@@ -19,7 +19,7 @@ fn an_update_that_forks_is_written_by_its_parent_alone() {
             let db = Db::open(place.store(), options(method)).unwrap();
             put(&db, 0..10);
             let mut is_child = false;
-            let updated = db.fetch_and_update(&key(10), |_| {
+            let updated = db.fetch_and_update(key(10), |_| {
                 is_child = fork_here();
                 Some(key(if is_child { 77 } else { 10 }).to_vec())
             });
@@ -97,7 +97,7 @@ fn a_leader_that_forks_stores_no_frame_in_the_child() {
             let db = Db::open(place.store(), options).unwrap();
             let mut count = 0;
             while !listener.has_forked.load(Ordering::Relaxed) {
-                let written = db.put(&key(count), &key(count));
+                let written = db.put(key(count), key(count));
                 if listener.is_child() {
                     exit(is_forked(written));
                 }
@@ -237,7 +237,7 @@ fn a_stopped_leader_that_forks_waits_for_no_thread_in_the_child() {
                 .collect();
             for round in 0..4 {
                 for keyspace in &keyspaces {
-                    keyspace.put(&key(1), &[7; 10_000]).unwrap();
+                    keyspace.put(key(1), [7; 10_000]).unwrap();
                 }
                 db.flush().unwrap();
                 if round == 0 {
@@ -249,7 +249,7 @@ fn a_stopped_leader_that_forks_waits_for_no_thread_in_the_child() {
             merges.heal();
             let mut number = 0;
             while !listener.has_forked.load(Ordering::Relaxed) {
-                let written = db.put(&key(number), &key(number));
+                let written = db.put(key(number), key(number));
                 if listener.is_child() {
                     exit(is_forked(written));
                 }

@@ -149,7 +149,7 @@ fn every_call_of_a_child_is_refused() {
                 failed.is_empty()
             });
             in_child(|| {
-                is_forked(db.get_at(&snapshot, &key(1))) && is_forked(other.put(b"key", b"value"))
+                is_forked(db.get_at(&snapshot, key(1))) && is_forked(other.put(b"key", b"value"))
             });
             let mut iterator = db.iter(IterOptions::default()).unwrap();
             iterator.seek_to_first().unwrap();
@@ -176,11 +176,11 @@ fn a_bulk_load_is_its_parents() {
         let mut load = Some(db.ingest().unwrap());
         for number in 0..1_000 {
             let load = load.as_mut().unwrap();
-            load.put(&key(number), &key(number)).unwrap();
+            load.put(key(number), key(number)).unwrap();
         }
         in_child(|| {
             let mut load = load.take().unwrap();
-            is_forked(load.put(&key(1_000), b"the child's")) && is_forked(load.finish())
+            is_forked(load.put(key(1_000), b"the child's")) && is_forked(load.finish())
         });
         in_child(|| {
             drop(load.take());

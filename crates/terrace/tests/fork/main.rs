@@ -66,7 +66,7 @@ fn key(number: u32) -> [u8; 4] {
 /// Writes keys, each with its own number as the value.
 fn put(db: &Db, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        db.put(&key(number), &key(number)).unwrap();
+        db.put(key(number), key(number)).unwrap();
     }
 }
 

@@ -19,7 +19,7 @@ fn a_childs_writes_are_refused_and_its_parent_loses_none() {
                 let db = Db::open(place.store(), options(method)).unwrap();
                 put(&db, 0..150);
                 let child = fork(|| {
-                    let refused = |number| is_forked(db.put(&key(number), b"the child's"));
+                    let refused = |number| is_forked(db.put(key(number), b"the child's"));
                     (150..1_200).all(refused)
                 });
                 put(&db, 150..1_200);

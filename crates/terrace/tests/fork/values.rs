@@ -16,9 +16,9 @@ fn values_handed_out_stay_readable_in_a_child() {
         for method in METHODS {
             let place = Place::new();
             let db = Db::open(place.store(), options(method)).unwrap();
-            db.put(b"block", &large(1)).unwrap();
+            db.put(b"block", large(1)).unwrap();
             db.flush().unwrap();
-            db.put(b"arena", &large(2)).unwrap();
+            db.put(b"arena", large(2)).unwrap();
             let mut values = Some(["block", "arena"].map(|key| db.get(key.as_bytes()).unwrap()));
             let mut iterator = db.iter(IterOptions::default()).unwrap();
             iterator.seek(b"block").unwrap();
@@ -43,10 +43,10 @@ fn works(path: &std::path::Path, options: Options) {
     put(&db, 0..500);
     db.flush().unwrap();
     put(&db, 0..1_000);
-    assert_eq!(db.get(&key(7)).unwrap().as_deref(), Some(&key(7)[..]));
+    assert_eq!(db.get(key(7)).unwrap().as_deref(), Some(&key(7)[..]));
     let snapshot = db.snapshot();
-    db.delete(&key(7)).unwrap();
-    assert!(db.get_at(&snapshot, &key(7)).unwrap().is_some());
+    db.delete(key(7)).unwrap();
+    assert!(db.get_at(&snapshot, key(7)).unwrap().is_some());
     put(&db, 7..8);
     drop(snapshot);
     db.close().unwrap();
@@ -69,7 +69,7 @@ fn a_child_opens_stores_of_its_own_and_so_does_its_child() {
                 });
                 let is_refused = is_forked(parents.as_ref().unwrap().get(b"key"));
                 drop(parents.take());
-                is_refused && own.get(&key(1)).unwrap().is_some()
+                is_refused && own.get(key(1)).unwrap().is_some()
             });
             drop(parents);
             check_reopened(&place.store(), inline(method), 10);

@@ -15,8 +15,8 @@ fn about_to_drop(machine: &Machine) -> Db {
         .create_keyspace("doomed", KeyspaceOptions::default())
         .unwrap();
     for round in 0..60u32 {
-        doomed.put(&round.to_be_bytes(), &[1; 300]).unwrap();
-        db.put(&round.to_be_bytes(), &[2; 300]).unwrap();
+        doomed.put(round.to_be_bytes(), [1; 300]).unwrap();
+        db.put(round.to_be_bytes(), [2; 300]).unwrap();
     }
     db
 }

@@ -48,7 +48,7 @@ fn keyspaces_and_their_options_are_there_after_reopening() {
         db.keyspace("nobody"),
         Err(Error::NoKeyspace { .. })
     ));
-    users.put(b"key", &[7; 3000]).unwrap();
+    users.put(b"key", [7; 3000]).unwrap();
     db.put(b"key", b"default").unwrap();
     db.flush().unwrap();
     db.close().unwrap();
@@ -125,7 +125,7 @@ fn a_dropped_keyspace_is_gone_with_its_tables_and_stays_gone() {
         .create_keyspace("doomed", KeyspaceOptions::default())
         .unwrap();
     for round in 0..200u32 {
-        doomed.put(&round.to_be_bytes(), &[1; 300]).unwrap();
+        doomed.put(round.to_be_bytes(), [1; 300]).unwrap();
     }
     db.put(b"kept", b"value").unwrap();
     let mut batch = WriteBatch::new();
@@ -142,7 +142,7 @@ fn a_dropped_keyspace_is_gone_with_its_tables_and_stays_gone() {
     ));
     assert!(db.drop_keyspace("default").is_err());
     let key = 1u32.to_be_bytes();
-    assert!(matches!(doomed.get(&key), Err(Error::NoKeyspace { .. })));
+    assert!(matches!(doomed.get(key), Err(Error::NoKeyspace { .. })));
     assert!(matches!(doomed.first(), Err(Error::NoKeyspace { .. })));
     // The keyspace's remains in the arena go nowhere.
     db.flush().unwrap();
@@ -176,7 +176,7 @@ fn dropping_under_load_disturbs_nobody() {
                 let mut written = 0u32;
                 loop {
                     let key = (written % 700).to_be_bytes();
-                    match keyspace.put(&key, &[3; 200]) {
+                    match keyspace.put(key, [3; 200]) {
                         Ok(()) => written += 1,
                         Err(Error::NoKeyspace { .. }) => return written,
                         Err(error) => panic!("{error}"),

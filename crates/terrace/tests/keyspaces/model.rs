@@ -50,7 +50,7 @@ fn step(db: &Db, model: &mut Model, random: &mut SmallRng) {
         _ => {
             if let Some(rows) = model.get_mut(&from) {
                 let (key, value) = (random.random(), random.random());
-                db.keyspace(&from).unwrap().put(&[key], &[value]).unwrap();
+                db.keyspace(&from).unwrap().put([key], [value]).unwrap();
                 rows.insert(key, value);
             }
         }

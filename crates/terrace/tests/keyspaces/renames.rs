@@ -139,7 +139,7 @@ fn the_options_and_the_new_name_are_there_after_reopening() {
     let db = open(&machine);
     db.rename_keyspace("new", "newer").unwrap();
     let keyspace = db.keyspace("newer").unwrap();
-    keyspace.put(b"key", &[7; 3000]).unwrap();
+    keyspace.put(b"key", [7; 3000]).unwrap();
     db.flush().unwrap();
     let bytes = keyspace.approximate_bytes(..).unwrap();
     assert!(bytes < 2000, "Zstandard from level 0 on: {bytes} bytes");
@@ -258,7 +258,7 @@ fn renaming_under_load_disturbs_nobody() {
             let mut written = 0u32;
             while !is_over.load(Ordering::Relaxed) {
                 let key = (written % 700).to_be_bytes();
-                keyspace.put(&key, &[3; 200]).unwrap();
+                keyspace.put(key, [3; 200]).unwrap();
                 written += 1;
             }
             written

@@ -61,7 +61,7 @@ fn row(number: u8) -> [u8; 2] {
 /// Returns the values of the five rows in a keyspace.
 fn rows(db: &Db, keyspace: &str) -> Vec<Option<Vec<u8>>> {
     let keyspace = db.keyspace(keyspace).unwrap();
-    let get = |number| keyspace.get(&row(number)).unwrap();
+    let get = |number| keyspace.get(row(number)).unwrap();
     (0..5).map(|n| get(n).map(|value| value.to_vec())).collect()
 }
 
@@ -120,7 +120,7 @@ fn with_keyspace(has_rows: bool) -> Image {
         .create_keyspace("precious", KeyspaceOptions::default())
         .unwrap();
     if has_rows {
-        (0..5).for_each(|number| precious.put(&row(number), b"value").unwrap());
+        (0..5).for_each(|number| precious.put(row(number), b"value").unwrap());
     }
     db.persist().unwrap();
     let image = Image::of(&disk);
@@ -140,7 +140,7 @@ fn with_load_and(write: impl FnOnce(&Db)) -> Image {
     db.put(b"one", b"1").unwrap();
     db.flush().unwrap();
     let mut load = db.ingest().unwrap();
-    (0..5).for_each(|number| load.put(&row(number), b"value").unwrap());
+    (0..5).for_each(|number| load.put(row(number), b"value").unwrap());
     load.finish().unwrap();
     write(&db);
     let image = Image::of(&disk);
@@ -214,10 +214,10 @@ fn a_table_that_a_dropped_end_may_have_listed_is_kept_and_taken_in_again() {
     );
     assert_eq!(rows(&db, "default"), vec![None; 5]);
     // Later writes are newer than the table's entries.
-    db.put(&row(3), b"newer").unwrap();
+    db.put(row(3), b"newer").unwrap();
     db.close().unwrap();
     let db = open(&disk).unwrap();
-    db.put(&row(4), b"newer").unwrap();
+    db.put(row(4), b"newer").unwrap();
     db.close().unwrap();
     let found = verified(&disk).recovery;
     assert_eq!(
@@ -278,7 +278,7 @@ fn a_repair_takes_all_tables_where_the_dropped_end_explains_the_damage() {
 fn an_unlisted_table_whose_writes_an_arena_has_is_removed() {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
-    (0..5).for_each(|number| db.put(&row(number), b"value").unwrap());
+    (0..5).for_each(|number| db.put(row(number), b"value").unwrap());
     let mut before = Image::of(&disk);
     db.flush().unwrap();
     let after = Image::of(&disk);
@@ -326,13 +326,13 @@ type Work = fn(&Db) -> terrace::Result<()>;
 fn works() -> [(&'static str, Work); 3] {
     [
         ("flush", |db| {
-            (0..5).try_for_each(|number| db.put(&row(number), b"value"))?;
+            (0..5).try_for_each(|number| db.put(row(number), b"value"))?;
             db.flush()
         }),
         ("merge", |db| db.compact_range(..)),
         ("load", |db| {
             let mut load = db.ingest()?;
-            (0..5).try_for_each(|number| load.put(&row(number), b"value"))?;
+            (0..5).try_for_each(|number| load.put(row(number), b"value"))?;
             load.finish()
         }),
     ]
@@ -344,7 +344,7 @@ fn a_power_cut_between_the_syncs_of_table_and_manifest_never_keeps_a_store_from_
     let base = Machine::new(Method::Written, 1);
     let db = Db::open(STORE, base.options()).unwrap();
     for round in 0..3u8 {
-        (0..60).for_each(|number| db.put(&[number], &[round; 40]).unwrap());
+        (0..60).for_each(|number| db.put([number], [round; 40]).unwrap());
         db.flush().unwrap();
     }
     db.close().unwrap();
@@ -388,7 +388,7 @@ fn a_power_cut_between_the_syncs_of_table_and_manifest_never_keeps_a_store_from_
                 let db = opened.unwrap_or_else(|error| panic!("{name} at {step}: {error}"));
                 torn += usize::from(db.statistics().recovery.manifest_tail.is_some());
                 for number in 5..60 {
-                    let value = db.get(&[number]).unwrap();
+                    let value = db.get([number]).unwrap();
                     assert_eq!(value.as_deref(), Some(&[2; 40][..]), "{name} at {step}");
                 }
             }

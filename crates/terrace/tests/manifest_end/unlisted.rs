@@ -29,9 +29,9 @@ fn a_load_that_writes_overtook_is_kept_and_taken_in() {
     let db = Db::open(STORE, options(&disk)).unwrap();
     db.put(b"one", b"1").unwrap();
     let mut load = db.ingest().unwrap();
-    (0..5).for_each(|number| load.put(&row(number), b"value").unwrap());
+    (0..5).for_each(|number| load.put(row(number), b"value").unwrap());
     // The first of them gets the number that the load's files say.
-    db.put(&row(3), b"value").unwrap();
+    db.put(row(3), b"value").unwrap();
     db.put(b"two", b"2").unwrap();
     load.finish().unwrap();
     let image = Image::of(&disk);
@@ -41,7 +41,7 @@ fn a_load_that_writes_overtook_is_kept_and_taken_in() {
     let found = db.statistics().recovery;
     assert!(found.manifest_tail.is_some());
     assert_eq!(found.unlisted_tables.len(), 1, "{found:?}");
-    assert!(db.get(&row(4)).unwrap().is_none());
+    assert!(db.get(row(4)).unwrap().is_none());
     db.put(b"three", b"3").unwrap();
     db.close().unwrap();
     let report = repaired(&disk, true);
@@ -65,7 +65,7 @@ fn an_accepted_loss_of_the_region_does_not_remove_unlisted_tables() {
     let db = Db::open(STORE, accepting(&disk)).unwrap();
     db.put(b"one", b"1").unwrap();
     db.flush().unwrap();
-    (0..5).for_each(|number| db.put(&row(number), b"value").unwrap());
+    (0..5).for_each(|number| db.put(row(number), b"value").unwrap());
     db.persist().unwrap();
     // An edit that says which writes were persisted.
     db.create_keyspace("other", Default::default()).unwrap();
@@ -106,7 +106,7 @@ fn an_arena_that_a_dropped_flush_removed_is_no_lost_region() {
     db.put(b"one", b"1").unwrap();
     db.flush().unwrap();
     let mut batch = WriteBatch::new();
-    (0..5).for_each(|number| batch.put(&row(number), &[number; 9 << 10]).unwrap());
+    (0..5).for_each(|number| batch.put(row(number), [number; 9 << 10]).unwrap());
     db.write(batch, WriteOptions::default()).unwrap();
     db.flush().unwrap();
     let image = Image::of(&disk);
@@ -135,7 +135,7 @@ fn an_arena_that_a_dropped_flush_removed_is_no_lost_region() {
     );
     let db = open(&disk).unwrap();
     for number in 0..5 {
-        let value = db.get(&row(number)).unwrap();
+        let value = db.get(row(number)).unwrap();
         assert_eq!(value.as_deref(), Some(&[number; 9 << 10][..]));
     }
 }
@@ -147,7 +147,7 @@ fn with_kept_table() -> (Image, String) {
     db.put(b"one", b"1").unwrap();
     db.flush().unwrap();
     let mut load = db.ingest().unwrap();
-    (0..60u8).for_each(|number| load.put(&[number], &[number; 40]).unwrap());
+    (0..60u8).for_each(|number| load.put([number], [number; 40]).unwrap());
     load.finish().unwrap();
     let disk = flipped(&Image::of(&disk), false).disk(BOOT);
     open(&disk).unwrap().close().unwrap();
@@ -163,7 +163,7 @@ fn with_kept_table() -> (Image, String) {
 fn count(disk: &SimulatedStorage) -> usize {
     let db = open(disk).unwrap();
     (0..60u8)
-        .filter(|&number| db.get(&[number]).unwrap().is_some())
+        .filter(|&number| db.get([number]).unwrap().is_some())
         .count()
 }
 

@@ -256,7 +256,7 @@ fn fill(directory: &str) -> ! {
                 let mut batch = WriteBatch::new();
                 let first = written.load(Ordering::Relaxed);
                 for number in first..first + 256 {
-                    batch.put(&key(number), &[7; VALUE_BYTES as usize]).unwrap();
+                    batch.put(key(number), [7; VALUE_BYTES as usize]).unwrap();
                 }
                 db.write(batch, WriteOptions::default()).unwrap();
                 written.store(first + 256, Ordering::Relaxed);
@@ -302,7 +302,7 @@ fn child() {
     };
     if part == "one" {
         let db = Db::open(&directory, options).unwrap();
-        db.put(&key(0), b"").unwrap();
+        db.put(key(0), b"").unwrap();
         db.close().unwrap();
         println!("\npeak {}", peak_bytes());
         return;

@@ -137,7 +137,7 @@ fn a_store_leaves_a_foreign_arena_alone_and_takes_other_slots() {
     let disk = image.disk(BOOT);
     let db = open(&disk);
     for number in 0..2000u32 {
-        db.put(&number.to_be_bytes(), &[7; 60]).unwrap();
+        db.put(number.to_be_bytes(), [7; 60]).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();
@@ -199,7 +199,7 @@ pub fn copy_opened(image: &Image, seed: u64) -> (SimulatedStorage, Image) {
     };
     let db = Db::open(STORE, seeded).unwrap();
     for number in 0..20u8 {
-        db.put(&[number], &[seed as u8; 40]).unwrap();
+        db.put([number], [seed as u8; 40]).unwrap();
     }
     db.persist().unwrap();
     std::mem::forget(db);
@@ -294,7 +294,7 @@ fn an_arena_of_a_copy_with_numbers_given_here_does_not_displace_synced_writes() 
         };
         let db = Db::open(STORE, seeded).unwrap();
         for number in 0..8u8 {
-            db.put(&[number], &[200; 40]).unwrap();
+            db.put([number], [200; 40]).unwrap();
             if number < 5 {
                 db.flush().unwrap();
             }

@@ -18,7 +18,7 @@ const GOOD: &[u8] = &[1, 1, 1, 1, b'k', b'v'];
 fn flushed() -> (Image, u64) {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
-    (0..60u8).for_each(|number| db.put(&[number], &[number; 40]).unwrap());
+    (0..60u8).for_each(|number| db.put([number], [number; 40]).unwrap());
     db.flush().unwrap();
     let last = db.statistics().sequences.visible;
     (Image::of(&disk), last)

@@ -127,7 +127,7 @@ fn a_merge_that_the_manifest_does_not_know_is_found() {
     let db = Db::open(STORE, options(&disk)).unwrap();
     for round in 0..3u8 {
         for number in 0..60u8 {
-            db.put(&[number], &[round; 40]).unwrap();
+            db.put([number], [round; 40]).unwrap();
         }
         db.flush().unwrap();
     }
@@ -156,12 +156,12 @@ fn a_bulk_load_is_above_what_was_there_and_below_what_came() {
         let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
         let db = Db::open(STORE, options(&disk)).unwrap();
         let write = |from: u8, value: u8| {
-            (from..60).for_each(|number| db.put(&[number], &[value; 40]).unwrap());
+            (from..60).for_each(|number| db.put([number], [value; 40]).unwrap());
             db.flush().unwrap();
         };
         write(0, 1);
         let mut load = db.ingest().unwrap();
-        (0..60u8).for_each(|number| load.put(&[number], &[2; 40]).unwrap());
+        (0..60u8).for_each(|number| load.put([number], [2; 40]).unwrap());
         load.finish().unwrap();
         write(30, 3);
         drop(db);

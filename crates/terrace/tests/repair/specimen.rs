@@ -134,7 +134,7 @@ pub fn written_once() -> (Image, Content) {
     let mut content = Content::new();
     for number in 0..600u32 {
         let key = (number * 7919 % 600).to_be_bytes().to_vec();
-        db.put(&key, &number.to_le_bytes().repeat(12)).unwrap();
+        db.put(&key, number.to_le_bytes().repeat(12)).unwrap();
         content.insert(key, number.to_le_bytes().repeat(12));
         if number == 550 {
             db.flush().unwrap();

@@ -91,7 +91,7 @@ fn with_copy_and_doubtful_manifest() -> (Image, Vec<u8>) {
         };
         let db = Db::open(STORE, seeded).unwrap();
         for number in 0..8u8 {
-            db.put(&[number], &[200; 40]).unwrap();
+            db.put([number], [200; 40]).unwrap();
             if number < 5 {
                 db.flush().unwrap();
             }
@@ -129,7 +129,7 @@ fn an_arena_of_a_copy_is_kept_although_the_repair_dies_behind_its_commit() {
         // Some openings refuse. None uses the arena before its bytes are elsewhere.
         if let Ok(db) = Db::open(STORE, options(&disk)) {
             for number in 0..200u8 {
-                db.put(&[number], &[7; 200]).unwrap();
+                db.put([number], [7; 200]).unwrap();
             }
             db.flush().unwrap();
         }
@@ -216,7 +216,7 @@ fn a_directory_with_an_arenas_name_takes_no_slot_and_is_not_removed() {
             [directory.as_path()]
         );
         // It needs an arena of its own.
-        db.put(b"large", &[7; 20 << 10]).unwrap();
+        db.put(b"large", [7; 20 << 10]).unwrap();
         content.insert(b"large".to_vec(), vec![7; 20 << 10]);
         db.flush().unwrap();
         db.close().unwrap();

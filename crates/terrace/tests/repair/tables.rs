@@ -76,7 +76,7 @@ fn the_only_table_is_read_although_a_block_is_damaged() {
     let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
     let db = Db::open(STORE, options(&disk)).unwrap();
     for number in 0..60u8 {
-        db.put(&[number], &[number; 40]).unwrap();
+        db.put([number], [number; 40]).unwrap();
     }
     db.flush().unwrap();
     db.close().unwrap();

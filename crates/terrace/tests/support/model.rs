@@ -153,7 +153,7 @@ pub fn read_all(db: &Db, keyspaces: &[KeyspaceId], snapshot: Option<&Snapshot>) 
             internal::iter(db, keyspace, options)
         };
         let content: Content = iterator()?.entries().collect::<Result<_>>()?;
-        let mut backwards: Vec<_> = iterator()?.entries_reverse().collect::<Result<_>>()?;
+        let mut backwards: Vec<_> = iterator()?.entries().rev().collect::<Result<_>>()?;
         backwards.reverse();
         assert!(
             content

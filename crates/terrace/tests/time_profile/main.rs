@@ -40,7 +40,7 @@ fn disk() -> SimulatedStorage {
 
 fn put(db: &Db, number: u32, sync: bool) {
     let mut batch = WriteBatch::new();
-    batch.put(&number.to_be_bytes(), &[7; 1000]).unwrap();
+    batch.put(number.to_be_bytes(), [7; 1000]).unwrap();
     db.write(batch, WriteOptions::with_sync(sync)).unwrap();
 }
 
@@ -81,7 +81,7 @@ fn a_slow_read_is_a_system_call_of_gets() {
     let disk = loaded();
     let db = Db::open("/store", slow(&disk, Purpose::Read)).unwrap();
     let profile = until_watched(&db, "get", |number| {
-        assert!(db.get(&(number % KEYS).to_be_bytes()).unwrap().is_some());
+        assert!(db.get((number % KEYS).to_be_bytes()).unwrap().is_some());
     });
     let gets = profile.path("get").unwrap();
     assert!(share(gets, "system call: read") > 0.8, "{profile}");
@@ -105,7 +105,7 @@ fn seeks_and_steps_are_told_apart() {
     let db = Db::open("/store", slow(&disk, Purpose::Read)).unwrap();
     let seeks = until_watched(&db, "seek", |number| {
         let mut iterator = db.iter(IterOptions::default()).unwrap();
-        iterator.seek(&(number % KEYS).to_be_bytes()).unwrap();
+        iterator.seek((number % KEYS).to_be_bytes()).unwrap();
         assert!(iterator.valid());
     });
     let seeks_alone = seeks.path("seek").unwrap();

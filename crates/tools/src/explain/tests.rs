@@ -17,7 +17,7 @@ fn written() -> Options {
     for round in 0..6u32 {
         for key in 0..500u32 {
             let key = key * (round % 3 + 1);
-            db.put(&key.to_be_bytes(), &[7; 20]).unwrap();
+            db.put(key.to_be_bytes(), [7; 20]).unwrap();
         }
         db.flush().unwrap();
     }
@@ -101,7 +101,7 @@ fn what_a_description_holds_comes_from_the_tables() {
 
 fn write(db: &Db) {
     for key in 0..100u8 {
-        db.put(&[key], b"value").unwrap();
+        db.put([key], b"value").unwrap();
     }
     db.flush().unwrap();
 }

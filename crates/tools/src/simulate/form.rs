@@ -143,8 +143,8 @@ pub(crate) fn writes_per_arena(simulation: &Simulation) -> Result<u64> {
     let options = &simulation.options;
     let mut batch = WriteBatch::new();
     batch.put(
-        &key(simulation, 0),
-        &vec![0; usize::try_from(simulation.value_bytes).unwrap_or(0)],
+        key(simulation, 0),
+        vec![0; usize::try_from(simulation.value_bytes).unwrap_or(0)],
     )?;
     let payload_bytes = batch.size_bytes() as u64;
     let deletion_bytes = payload_bytes - simulation.value_bytes;
@@ -186,7 +186,7 @@ mod tests {
             let expected = writes_per_arena(&simulation).unwrap();
             for number in 0..3 * expected {
                 let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-                db.put(&key, &vec![1; value_bytes as usize]).unwrap();
+                db.put(key, vec![1; value_bytes as usize]).unwrap();
             }
             let levels = db.levels();
             let tables = levels.keyspaces[0].levels[0]

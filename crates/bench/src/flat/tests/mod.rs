@@ -203,7 +203,7 @@ fn a_store_on_blocks_has_what_it_acknowledged_when_the_power_goes_at_any_step() 
         let storage = mounted(&blocks.power_cut(seed));
         let db = Db::open(PATH, options(storage)).unwrap();
         for number in 0..acknowledged {
-            let value = db.get(&number.to_be_bytes()).unwrap();
+            let value = db.get(number.to_be_bytes()).unwrap();
             let value = value.unwrap_or_else(|| panic!("{number} of {acknowledged}, seed {seed}"));
             assert!(value.iter().all(|byte| *byte == number as u8) && value.len() == 3000);
         }
@@ -220,7 +220,7 @@ fn fill_until_it_fails(storage: FlatStorage) -> u32 {
     for number in 0..4000_u32 {
         let mut batch = WriteBatch::new();
         batch
-            .put(&number.to_be_bytes(), &[number as u8; 3000])
+            .put(number.to_be_bytes(), [number as u8; 3000])
             .unwrap();
         if db.write(batch, WriteOptions::with_sync(true)).is_err() {
             return number;

@@ -39,15 +39,15 @@ impl Write {
     fn write(&self, db: &Db, value: &[u8]) {
         match *self {
             Write::Put(key, times) => {
-                (0..times).for_each(|_| db.put(&[key], value).unwrap());
+                (0..times).for_each(|_| db.put([key], value).unwrap());
             }
             Write::Delete(from, length) => {
                 let keys = from..from.saturating_add(length);
-                keys.for_each(|key| db.delete(&[key]).unwrap());
+                keys.for_each(|key| db.delete([key]).unwrap());
             }
             Write::DeleteRange(from, length) => {
                 let to = from.saturating_add(length);
-                db.delete_range(&[from], &[to]).unwrap();
+                db.delete_range([from], [to]).unwrap();
             }
         }
     }
@@ -85,7 +85,7 @@ impl OnTop {
     }
 
     fn make(self) -> MakeLayer {
-        Box::new(move || Layer {
+        Arc::new(move || Layer {
             cursor: Box::new(VersionsCursor::new(self.versions.clone())),
             ranges: Ranges::of_sets(vec![Arc::new(RangeTombstones::new(self.ranges.clone()))]),
         })
@@ -163,7 +163,7 @@ fn store() -> (Db, Rows) {
     let db = Db::open("/store", options).unwrap();
     let mut rows = Rows::new();
     for key in 0..=255u8 {
-        db.put(&[key], b"first").unwrap();
+        db.put([key], b"first").unwrap();
         rows.insert(vec![key], b"first".to_vec());
     }
     (db, rows)
@@ -222,7 +222,7 @@ fn a_layer_on_top_stays_when_a_flush_takes_the_source_away() {
     let writes = vec![vec![Write::Put(7, 1), Write::DeleteRange(9, 200)]];
     let mut opened = open(&db, None, &rows, &writes);
     opened.go(2, 7);
-    db.put(&[7], b"later").unwrap();
+    db.put([7], b"later").unwrap();
     db.flush().unwrap();
     assert!(opened.iterator.source.lock().is_none(), "it was taken away");
     opened.go(4, 0);

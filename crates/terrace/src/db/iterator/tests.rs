@@ -59,14 +59,14 @@ fn versions_of_one_key(flush_between: bool) -> (Db, Snapshot) {
     db.put(b"a", b"").unwrap();
     db.put(b"c", b"").unwrap();
     for number in 0..MANY / 2 {
-        db.put(b"b", &key(number)).unwrap();
+        db.put(b"b", key(number)).unwrap();
     }
     let snapshot = db.snapshot();
     if flush_between {
         db.flush().unwrap();
     }
     for number in MANY / 2..MANY {
-        db.put(b"b", &key(number)).unwrap();
+        db.put(b"b", key(number)).unwrap();
     }
     (db, snapshot)
 }
@@ -106,7 +106,7 @@ fn gets_at_an_older_snapshot_do_not_walk_all_versions() {
     // Two batches: the first arena takes both, and not as many frames.
     let put = |numbers: std::ops::Range<u32>| {
         let mut batch = WriteBatch::new();
-        numbers.for_each(|number| batch.put(b"b", &key(number)).unwrap());
+        numbers.for_each(|number| batch.put(b"b", key(number)).unwrap());
         db.write(batch, WriteOptions::default()).unwrap();
     };
     put(0..VERSIONS / 2);
@@ -130,16 +130,16 @@ fn gets_at_an_older_snapshot_do_not_walk_all_versions() {
 fn rows_under_a_range(again: &[u32], flushed: bool) -> Db {
     let db = store();
     for number in 0..MANY {
-        db.put(&key(number), b"").unwrap();
+        db.put(key(number), b"").unwrap();
     }
     let snapshot = db.snapshot();
-    db.delete_range(&key(1), &key(MANY - 1)).unwrap();
+    db.delete_range(key(1), key(MANY - 1)).unwrap();
     if flushed {
         // For the snapshot's sake the rows are in the table beside the range.
         db.flush().unwrap();
     }
     for &number in again {
-        db.put(&key(number), b"").unwrap();
+        db.put(key(number), b"").unwrap();
     }
     drop(snapshot);
     db
@@ -195,14 +195,14 @@ fn nested_ranges(ranges: u32, inwards: bool, flushed: bool) -> Db {
     // A tiny table would go along with the ranges, and lose the rows.
     let value = vec![0; if flushed { 5_000 } else { 0 }];
     for number in (0..=last).step_by(16) {
-        db.put(&key(number), &value).unwrap();
+        db.put(key(number), &value).unwrap();
     }
     if flushed {
         db.flush().unwrap();
     }
     for range in 0..ranges {
         let from = if inwards { range } else { ranges - 1 - range };
-        db.delete_range(&key(from), &key(last - from)).unwrap();
+        db.delete_range(key(from), key(last - from)).unwrap();
     }
     db
 }
@@ -216,11 +216,11 @@ fn nested_ranges_are_looked_up_and_not_walked() {
         let end = Some(key(2 * RANGES).to_vec());
         for sought in [0, RANGES / 2, RANGES - 1, RANGES, 3 * RANGES / 2] {
             let mut iterator = db.iter(IterOptions::default()).unwrap();
-            let (steps, moved) = steps::of(|| iterator.seek(&key(sought)));
+            let (steps, moved) = steps::of(|| iterator.seek(key(sought)));
             moved.unwrap();
             assert_eq!(iterator.valid().then(|| iterator.key().to_vec()), end);
             assert!(steps <= FEW, "{steps} steps from {sought} on, {case}");
-            let (steps, moved) = steps::of(|| iterator.seek_for_prev(&key(sought)));
+            let (steps, moved) = steps::of(|| iterator.seek_for_prev(key(sought)));
             moved.unwrap();
             assert!(!iterator.valid());
             assert!(steps <= FEW, "{steps} steps from {sought} back, {case}");
@@ -326,7 +326,7 @@ fn run_model(steps: Vec<Step>) {
     let db = Db::open("/store", options).unwrap();
     let mut rows = Rows::new();
     for key in 0..=255u8 {
-        db.put(&[key], b"first").unwrap();
+        db.put([key], b"first").unwrap();
         rows.insert(vec![key], b"first".to_vec());
     }
     let mut snapshots: Vec<(Snapshot, Rows)> = Vec::new();
@@ -335,7 +335,7 @@ fn run_model(steps: Vec<Step>) {
         let value = number.to_string().into_bytes();
         match step {
             Step::Put(key) => {
-                db.put(&[key], &value).unwrap();
+                db.put([key], &value).unwrap();
                 rows.insert(vec![key], value);
             }
             Step::Pop(count, from_front) => {
@@ -343,12 +343,12 @@ fn run_model(steps: Vec<Step>) {
             }
             Step::DeleteRange(from, length) => {
                 let to = from.saturating_add(length);
-                db.delete_range(&[from], &[to]).unwrap();
+                db.delete_range([from], [to]).unwrap();
                 rows.retain(|key, _| key[0] < from || to <= key[0]);
             }
             Step::Ingest(key) => {
                 let mut ingestion = db.ingest().unwrap();
-                ingestion.put(&[key], &value).unwrap();
+                ingestion.put([key], &value).unwrap();
                 ingestion.finish().unwrap();
                 rows.insert(vec![key], value);
             }
@@ -393,13 +393,13 @@ proptest! {
 fn steps_of_a_pop(entries: u32, pushes: bool, old_snapshot: bool, flushes: bool) -> u64 {
     let db = store();
     for number in 0..entries {
-        db.put(&key(number), &[7; 10]).unwrap();
+        db.put(key(number), [7; 10]).unwrap();
     }
     let _held = old_snapshot.then(|| db.snapshot());
     let mut steps = 0;
     for number in 0..entries {
         if pushes {
-            db.put(&key(entries + number), &[7; 10]).unwrap();
+            db.put(key(entries + number), [7; 10]).unwrap();
         }
         if flushes && number % (entries / 4) == 0 {
             db.flush().unwrap();
@@ -407,7 +407,7 @@ fn steps_of_a_pop(entries: u32, pushes: bool, old_snapshot: bool, flushes: bool)
         let (taken, first) = steps::of(|| db.first().unwrap());
         assert_eq!(first.unwrap().0, key(number));
         steps += taken;
-        db.delete(&key(number)).unwrap();
+        db.delete(key(number)).unwrap();
     }
     let (taken, first) = steps::of(|| db.first().unwrap());
     assert_eq!(first.is_some(), pushes);
@@ -431,13 +431,13 @@ fn a_stack_is_popped_as_a_queue_is() {
     const ENTRIES: u32 = 20_000;
     let db = store();
     for number in 0..ENTRIES {
-        db.put(&key(number), b"").unwrap();
+        db.put(key(number), b"").unwrap();
     }
     let (steps, ()) = steps::of(|| {
         for number in (0..ENTRIES).rev() {
             let last = db.last().unwrap();
             assert_eq!(last.unwrap().0, key(number));
-            db.delete(&key(number)).unwrap();
+            db.delete(key(number)).unwrap();
         }
     });
     assert!(steps <= FEW * u64::from(ENTRIES), "{steps} steps");
@@ -447,7 +447,7 @@ fn a_stack_is_popped_as_a_queue_is() {
 fn emptied(entries: u32) -> Db {
     let db = store();
     for number in 0..entries {
-        db.put(&key(number), b"").unwrap();
+        db.put(key(number), b"").unwrap();
     }
     while let Some((key, _)) = db.first().unwrap() {
         db.delete(&key).unwrap();
@@ -464,20 +464,20 @@ fn what_is_written_into_a_stretch_is_seen_and_what_is_behind_it_leaves_it() {
     assert!(looks().0 <= FEW);
     let before = db.snapshot();
     // A delete, and a put behind the last entry, are no reason to walk.
-    db.delete(&key(3)).unwrap();
-    db.put(&key(ENTRIES), b"").unwrap();
+    db.delete(key(3)).unwrap();
+    db.put(key(ENTRIES), b"").unwrap();
     let (steps, shown) = looks();
     assert_eq!(shown, Some(key(ENTRIES).to_vec()));
     assert!(steps <= FEW, "{steps} steps");
     // A put into it.
-    db.put(&key(ENTRIES / 2), b"").unwrap();
+    db.put(key(ENTRIES / 2), b"").unwrap();
     assert_eq!(first(), Some(key(ENTRIES / 2).to_vec()));
-    db.delete(&key(ENTRIES / 2)).unwrap();
+    db.delete(key(ENTRIES / 2)).unwrap();
     assert_eq!(first(), Some(key(ENTRIES).to_vec()));
     assert!(looks().0 <= FEW);
     // An ingest into it.
     let mut ingestion = db.ingest().unwrap();
-    ingestion.put(&key(ENTRIES / 3), b"").unwrap();
+    ingestion.put(key(ENTRIES / 3), b"").unwrap();
     ingestion.finish().unwrap();
     assert_eq!(first(), Some(key(ENTRIES / 3).to_vec()));
     let mut old = db.iter(at(&before)).unwrap();
@@ -490,7 +490,7 @@ fn a_reader_before_a_stretch_sees_what_was_there() {
     const ENTRIES: u32 = 1_000;
     let db = store();
     for number in 0..ENTRIES {
-        db.put(&key(number), b"").unwrap();
+        db.put(key(number), b"").unwrap();
     }
     let before = db.snapshot();
     while let Some((key, _)) = db.first().unwrap() {

@@ -267,7 +267,7 @@ mod tests {
         let db = Db::open("/store", options).unwrap();
         let flush = || {
             for key in 0..100u8 {
-                db.put(&[key], &[key; 100]).unwrap();
+                db.put([key], [key; 100]).unwrap();
             }
             db.flush().unwrap();
         };

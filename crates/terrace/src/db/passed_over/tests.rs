@@ -52,7 +52,7 @@ fn key(queue: u8, number: u32) -> Vec<u8> {
 
 /// Returns the first key of a queue, and the number of steps to it.
 fn first(db: &Db, queue: u8) -> (u64, Option<Vec<u8>>) {
-    let mut iterator = db.iter(IterOptions::prefix(&[queue])).unwrap();
+    let mut iterator = db.iter(IterOptions::prefix([queue])).unwrap();
     let (taken, moved) = steps::of(|| iterator.seek_to_first());
     moved.unwrap();
     (taken, iterator.valid().then(|| iterator.key().to_vec()))
@@ -66,7 +66,7 @@ fn pops(seconds_between: u64) -> (u64, u64) {
     let (db, calendar) = store(Options::in_memory());
     for queue in [1, 2] {
         for number in 0..ENTRIES {
-            db.put(&key(queue, number), &[7; 10]).unwrap();
+            db.put(key(queue, number), [7; 10]).unwrap();
         }
     }
     let before = db.statistics().flushes;
@@ -76,7 +76,7 @@ fn pops(seconds_between: u64) -> (u64, u64) {
             let (steps, found) = first(&db, queue);
             assert_eq!(found, Some(key(queue, number)));
             all += steps;
-            db.delete(&key(queue, number)).unwrap();
+            db.delete(key(queue, number)).unwrap();
         }
         calendar.pass_seconds(seconds_between);
     }
@@ -109,14 +109,14 @@ fn with_tombstones_in_a_table() -> (Db, Snapshot) {
         ..Options::in_memory()
     });
     for number in 0..8_000 {
-        db.put(&key(1, number), &[7; 100]).unwrap();
+        db.put(key(1, number), [7; 100]).unwrap();
     }
     db.flush().unwrap();
     db.compact_range(..).unwrap();
     for number in 0..8_000 {
         match number % 4_000 {
-            100..1_100 => db.delete(&key(1, number)).unwrap(),
-            _ => db.put(&key(1, number), &[8; 100]).unwrap(),
+            100..1_100 => db.delete(key(1, number)).unwrap(),
+            _ => db.put(key(1, number), [8; 100]).unwrap(),
         }
     }
     let snapshot = db.snapshot();
@@ -127,7 +127,7 @@ fn with_tombstones_in_a_table() -> (Db, Snapshot) {
 
 fn seek(db: &Db, number: u32) -> u64 {
     let mut iterator = db.iter(IterOptions::default()).unwrap();
-    let (taken, moved) = steps::of(|| iterator.seek(&key(1, number)));
+    let (taken, moved) = steps::of(|| iterator.seek(key(1, number)));
     moved.unwrap();
     let behind = number / 4_000 * 4_000 + 1_100;
     assert_eq!(iterator.key(), key(1, behind));
@@ -180,10 +180,10 @@ fn a_merge_that_a_snapshot_is_in_the_way_of_begins_when_it_is_gone() {
 fn with_tombstones_in_the_arena(options: Options) -> (Db, Arc<Calendar>) {
     let (db, calendar) = store(options);
     for number in 0..6_001 {
-        db.put(&key(1, number), b"").unwrap();
+        db.put(key(1, number), b"").unwrap();
     }
     for number in (0..6_001).filter(|number| number % 3_000 != 0) {
-        db.delete(&key(1, number)).unwrap();
+        db.delete(key(1, number)).unwrap();
     }
     (db, calendar)
 }

@@ -135,7 +135,7 @@ fn options_of_a_keyspace_that_are_live_steer_the_next_choice_of_the_policy() {
     let keyspace = db.create_keyspace("words", KeyspaceOptions::default());
     let keyspace = keyspace.unwrap();
     for number in 0..2000u32 {
-        keyspace.put(&number.to_be_bytes(), &[7; 100]).unwrap();
+        keyspace.put(number.to_be_bytes(), [7; 100]).unwrap();
     }
     keyspace.compact_range(..).unwrap();
     let before = tables(&db);
@@ -157,8 +157,8 @@ fn options_of_a_keyspace_that_are_live_steer_the_next_choice_of_the_policy() {
     keyspace.set_options(options).unwrap();
     db.compact().unwrap();
     assert_eq!(tables(&db), after, "older tables keep their size");
-    keyspace.put(&0u32.to_be_bytes(), b"new").unwrap();
-    keyspace.put(&1999u32.to_be_bytes(), b"new").unwrap();
+    keyspace.put(0u32.to_be_bytes(), b"new").unwrap();
+    keyspace.put(1999u32.to_be_bytes(), b"new").unwrap();
     keyspace.compact_range(..).unwrap();
     assert!(
         tables(&db).len() > after.len(),

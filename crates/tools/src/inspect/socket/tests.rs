@@ -287,7 +287,7 @@ fn clients_that_say_nonsense_or_nothing_or_never_listen_harm_nobody() {
     // One asks nothing, one reads nothing of much, one follows; then the store is closed.
     let silent = connect(&path);
     for number in 0..200u32 {
-        db.put(&number.to_be_bytes(), b"").unwrap();
+        db.put(number.to_be_bytes(), b"").unwrap();
         db.flush().unwrap();
     }
     let mut deaf = connect(&path);
