@@ -8,12 +8,13 @@ mod looks;
 mod nodes;
 mod others;
 mod policies;
+mod shell;
 mod stores;
 mod upkeep;
 
 use clap::{Parser, Subcommand};
 
-pub use self::entries::{Count, Del, EntryFormat, Get, Put, Scan};
+pub use self::entries::{Count, Del, EntryFormat, Get, Listing, Put, Removed, Scan, ShownKey};
 pub use self::files::{Export, FileFormat, Import};
 pub use self::keyspaces::{DropKeyspace, Keyspaces, RenameKeyspace};
 pub use self::kv::{Kv, KvGet, KvKey, KvList, KvNode, KvPut};
@@ -21,6 +22,7 @@ pub use self::looks::{Dump, Events, Levels, Report, Stats};
 pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe, NodeStatus};
 pub use self::others::{Completions, Demo, DemoChild, Man, ShownOptions};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
+pub use self::shell::{Shell, ShellCommand, ShellLine};
 pub use self::stores::{InKeyspace, KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
@@ -109,6 +111,17 @@ Examples:
   terrace count -d ./cities
   terrace count -d ./cities --prefix os --json | jq .keys")]
     Count(Count),
+    /// Run many commands on one open store, from a terminal or a pipe
+    #[command(after_help = "\
+Commands: get, put, del, scan, count, use, keyspaces, sync, flush, exit; `help` tells more.
+In a pipe a line that fails is told with its number, and the lines behind it run, unless --bail is
+given. The exit code is that of the first failure.
+
+Examples:
+  terrace shell -d ./cities
+  printf 'put oslo Norway\\nget oslo\\n' | terrace shell -d ./cities
+  terrace shell -d ./cities --bail < commands.txt")]
+    Shell(Shell),
     /// Import a CSV, TSV or JSON Lines file
     #[command(after_help = "\
 The value of a row is the whole row as a JSON object, or one column with --value. Rows are

@@ -37,6 +37,12 @@ pub enum Failure {
         /// Rows before it, which are in the store.
         imported: u64,
     },
+    /// Lines of the shell failed, and each was told.
+    Lines {
+        failures: u64,
+        /// The exit code of the first one.
+        code: u8,
+    },
     /// A check found damage; the report on stdout has the details.
     Damaged(String),
     /// The store refused or failed.
@@ -73,6 +79,7 @@ impl Failure {
             Failure::Damaged(_) => exit::CORRUPTION,
             Failure::Store(error) => code_of(error),
             Failure::Node(failure) => failure.code,
+            Failure::Lines { code, .. } => *code,
             Failure::Unanswered { .. } => exit::BUSY,
             Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 exit::NO_SPACE
@@ -147,6 +154,9 @@ impl fmt::Display for Failure {
             ),
             Failure::Store(error) => error.fmt(f),
             Failure::Node(failure) => failure.fmt(f),
+            Failure::Lines { failures, .. } => {
+                write!(f, "{} failed", things(*failures, "line"))
+            }
             Failure::Unanswered { busy, what } => write!(f, "{busy}; {what}"),
             Failure::Io { what, source } => write!(f, "{what}: {source}"),
             Failure::Bench(error) => error.fmt(f),

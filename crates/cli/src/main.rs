@@ -23,6 +23,7 @@ mod node;
 mod output;
 mod progress;
 mod report;
+mod shell;
 mod store;
 mod text;
 

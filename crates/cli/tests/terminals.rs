@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use support::{Shell, damage};
@@ -297,4 +298,38 @@ fn a_terminal_gets_a_value_escaped_and_a_pipe_gets_it_as_it_is() {
     assert_eq!(shown, escaped);
     assert_eq!(on_terminal("get k --raw").unwrap(), ODD);
     assert_readable(&["scan"], &on_terminal("scan --format json").unwrap());
+}
+
+#[test]
+fn the_shell_talks_at_a_terminal_and_goes_on_after_a_failure() {
+    let shell = Shell::new();
+    shell.out(&["put", "oslo", ODD]);
+    let line = format!("{} shell", env!("CARGO_BIN_EXE_terrace"));
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERRACE_STORE", shell.store())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let Ok(mut started) = script.spawn() else {
+        println!("SKIPPED: script is not installed");
+        return;
+    };
+    let mut typed = started.stdin.take().unwrap();
+    typed
+        .write_all(b"get rome\rget oslo\ruse rivers\rexit\r")
+        .unwrap();
+    // Its end would end the shell, too.
+    drop(typed);
+    let ended = started.wait_with_output().unwrap();
+    let shown = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{shown}");
+    for told in [
+        "default> ",
+        "terrace: key not found",
+        "a\\x1b[31m",
+        "rivers> ",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown:?}");
+    }
 }

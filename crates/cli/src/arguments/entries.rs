@@ -30,6 +30,13 @@ pub struct Get {
     pub store: ReadStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
+    #[command(flatten)]
+    pub shown: ShownKey,
+}
+
+/// A key, and how its value is printed.
+#[derive(Debug, Args)]
+pub struct ShownKey {
     /// The key
     pub key: OsString,
     /// The key is given, and the value printed, in hexadecimal
@@ -49,8 +56,18 @@ pub struct Del {
     pub store: WrittenStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
+    #[command(flatten)]
+    pub removed: Removed,
+}
+
+/// The key or the range to remove.
+#[derive(Debug, Args)]
+pub struct Removed {
     /// The key
-    #[arg(required_unless_present_any = ["from", "to", "prefix"], conflicts_with_all = ["from", "to", "prefix"])]
+    #[arg(
+        required_unless_present_any = ["from", "to", "prefix"],
+        conflicts_with_all = ["from", "to", "prefix"]
+    )]
     pub key: Option<OsString>,
     #[command(flatten)]
     pub range: KeyRange,
@@ -65,6 +82,13 @@ pub struct Scan {
     pub store: ReadStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
+    #[command(flatten)]
+    pub listing: Listing,
+}
+
+/// The entries to print, and how.
+#[derive(Debug, Args)]
+pub struct Listing {
     #[command(flatten)]
     pub range: KeyRange,
     /// At most so many entries
@@ -87,6 +111,13 @@ pub struct Count {
     pub store: ReadStore,
     #[command(flatten)]
     pub keyspace: InKeyspace,
+    #[command(flatten)]
+    pub counted: Counted,
+}
+
+/// The keys to count.
+#[derive(Debug, Args)]
+pub struct Counted {
     #[command(flatten)]
     pub range: KeyRange,
     /// Print a JSON object

@@ -3,9 +3,9 @@
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 
-use terrace::{Db, IterOptions, WriteBatch, WriteOptions};
+use terrace::{Db, IterOptions, Keyspace, WriteBatch, WriteOptions};
 
-use crate::arguments::{Del, Get, Put};
+use crate::arguments::{Del, Get, Put, Removed, ShownKey};
 use crate::commands::scan::range;
 use crate::failure::{Failure, Result};
 use crate::output::{print, print_bytes, print_json_line};
@@ -20,9 +20,8 @@ pub fn put(arguments: &Put) -> Result<()> {
     };
     let db = store::open_or_create(&arguments.store)?;
     let keyspace = store::keyspace_or_new(&db, &arguments.keyspace)?;
-    let mut batch = WriteBatch::new();
-    batch.put_in(&keyspace, &key, &value)?;
-    write(&db, batch, arguments.sync)
+    set(&db, &keyspace, (&key, &value), arguments.sync)?;
+    Ok(db.close()?)
 }
 
 pub fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
@@ -39,11 +38,15 @@ pub fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
 }
 
 pub fn get(arguments: &Get) -> Result<()> {
-    let key = bytes_of(&arguments.key, arguments.hex)?;
     let db = store::open_to_read(&arguments.store)?;
-    let keyspace = db.keyspace(&arguments.keyspace.name)?;
+    show(&db.keyspace(&arguments.keyspace.name)?, &arguments.shown)
+}
+
+/// Prints the value of a key.
+pub fn show(keyspace: &Keyspace, shown: &ShownKey) -> Result<()> {
+    let key = bytes_of(&shown.key, shown.hex)?;
     let value = keyspace.get(&key)?.ok_or(Failure::KeyNotFound)?;
-    print_value(&key, &value, arguments.hex, arguments.raw, arguments.json)
+    print_value(&key, &value, shown.hex, shown.raw, shown.json)
 }
 
 /// Prints a value. A terminal gets text in place of bytes that would steer it.
@@ -59,28 +62,33 @@ pub fn print_value(key: &[u8], value: &[u8], hex: bool, raw: bool, json: bool) -
 }
 
 pub fn del(arguments: &Del) -> Result<()> {
-    let Some(key) = &arguments.key else {
-        return del_range(arguments);
+    let db = store::open_to_change(&arguments.store)?;
+    remove(
+        &db,
+        &db.keyspace(&arguments.keyspace.name)?,
+        &arguments.removed,
+    )?;
+    Ok(db.close()?)
+}
+
+/// Removes a key or a range.
+pub fn remove(db: &Db, keyspace: &Keyspace, removed: &Removed) -> Result<()> {
+    let Some(key) = &removed.key else {
+        let IterOptions { lower, upper, .. } = range(&removed.range)?;
+        keyspace.delete_within((lower, upper))?;
+        return match removed.sync {
+            true => Ok(db.persist()?),
+            false => Ok(()),
+        };
     };
-    let key = bytes_of(key, arguments.range.hex)?;
-    let db = store::open_to_change(&arguments.store)?;
     let mut batch = WriteBatch::new();
-    batch.delete_in(&db.keyspace(&arguments.keyspace.name)?, &key)?;
-    write(&db, batch, arguments.sync)
+    batch.delete_in(keyspace, bytes_of(key, removed.range.hex)?)?;
+    Ok(db.write(batch, WriteOptions::with_sync(removed.sync))?)
 }
 
-fn del_range(arguments: &Del) -> Result<()> {
-    let IterOptions { lower, upper, .. } = range(&arguments.range)?;
-    let db = store::open_to_change(&arguments.store)?;
-    let keyspace = db.keyspace(&arguments.keyspace.name)?;
-    keyspace.delete_within((lower, upper))?;
-    if arguments.sync {
-        db.persist()?;
-    }
-    Ok(db.close()?)
-}
-
-fn write(db: &Db, batch: WriteBatch, sync: bool) -> Result<()> {
-    db.write(batch, WriteOptions::with_sync(sync))?;
-    Ok(db.close()?)
+/// Sets a key's value.
+pub fn set(db: &Db, keyspace: &Keyspace, entry: (&[u8], &[u8]), sync: bool) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put_in(keyspace, entry.0, entry.1)?;
+    Ok(db.write(batch, WriteOptions::with_sync(sync))?)
 }

@@ -2,7 +2,7 @@
 
 mod bench;
 mod dump;
-mod entries;
+pub mod entries;
 mod events;
 mod explain;
 mod export;
@@ -18,7 +18,7 @@ mod options;
 mod packaging;
 mod repair;
 mod reproduce;
-mod scan;
+pub mod scan;
 mod simulate;
 mod stats;
 mod verify;
@@ -28,6 +28,7 @@ use std::path::Path;
 use crate::arguments::{Command, FileFormat};
 use crate::demo;
 use crate::failure::{Failure, Result};
+use crate::shell;
 use crate::text::shown;
 
 pub use levels::picture;
@@ -39,6 +40,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Del(arguments) => entries::del(&arguments),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Count(arguments) => scan::count(&arguments),
+        Command::Shell(arguments) => shell::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Compact(arguments) => maintenance::compact(&arguments),

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::ops::Bound;
 
 use serde_json::json;
-use terrace::{Db, DbIterator, IterOptions};
+use terrace::{DbIterator, IterOptions};
 
-use crate::arguments::{Count, EntryFormat, InKeyspace, KeyRange, Scan};
+use crate::arguments::{Count, EntryFormat, KeyRange, Listing, Scan};
 use crate::failure::Result;
 use crate::output::{self, print_json};
 use crate::progress::Steps;
@@ -17,38 +17,38 @@ use crate::text::{bytes_of, write_entry, write_key};
 const KEYS_A_STEP: u64 = 4096;
 
 pub fn run(arguments: &Scan) -> Result<()> {
-    let options = range(&arguments.range)?;
+    let options = range(&arguments.listing.range)?;
     let db = store::open_to_read(&arguments.store)?;
-    let mut iterator = iterate(&db, &arguments.keyspace, options)?;
+    let mut iterator = db.keyspace(&arguments.keyspace.name)?.iter(options)?;
+    print(&mut iterator, &arguments.listing)
+}
+
+/// Prints the entries of an iterator. Those before a failure are shown.
+pub fn print(iterator: &mut DbIterator, listing: &Listing) -> Result<()> {
     let mut stdout = output::buffered();
-    let printed = print(&mut iterator, arguments, &mut stdout);
-    // The entries before a failure are shown.
+    let printed = print_to(&mut stdout, iterator, listing);
     stdout.flush().map_err(output::failed)?;
     printed
 }
 
-fn iterate(db: &Db, keyspace: &InKeyspace, options: IterOptions) -> Result<DbIterator> {
-    Ok(db.keyspace(&keyspace.name)?.iter(options)?)
-}
-
-fn print(iterator: &mut DbIterator, arguments: &Scan, stdout: &mut impl Write) -> Result<()> {
-    let format = arguments.format.unwrap_or(match arguments.range.hex {
+fn print_to(stdout: &mut impl Write, iterator: &mut DbIterator, listing: &Listing) -> Result<()> {
+    let format = listing.format.unwrap_or(match listing.range.hex {
         true => EntryFormat::Hex,
         false => EntryFormat::Utf8,
     });
-    match arguments.reverse {
+    match listing.reverse {
         false => iterator.seek_to_first()?,
         true => iterator.seek_to_last()?,
     }
-    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut left = listing.limit.unwrap_or(u64::MAX);
     while left > 0 && iterator.valid() {
-        let written: io::Result<()> = match arguments.keys_only {
+        let written: io::Result<()> = match listing.keys_only {
             true => write_key(stdout, format, iterator.key()),
             false => write_entry(stdout, format, iterator.key(), iterator.value()),
         };
         written.map_err(output::failed)?;
         left -= 1;
-        match arguments.reverse {
+        match listing.reverse {
             false => iterator.next()?,
             true => iterator.prev()?,
         }
@@ -57,9 +57,14 @@ fn print(iterator: &mut DbIterator, arguments: &Scan, stdout: &mut impl Write) -
 }
 
 pub fn count(arguments: &Count) -> Result<()> {
-    let options = range(&arguments.range)?;
+    let options = range(&arguments.counted.range)?;
     let db = store::open_to_read(&arguments.store)?;
-    let mut iterator = iterate(&db, &arguments.keyspace, options)?;
+    let mut iterator = db.keyspace(&arguments.keyspace.name)?.iter(options)?;
+    print_count(&mut iterator, arguments.counted.json)
+}
+
+/// Prints the number of keys of an iterator.
+pub fn print_count(iterator: &mut DbIterator, json: bool) -> Result<()> {
     let mut progress = Steps::of_things("counting".to_owned(), "key");
     let mut keys = 0_u64;
     iterator.seek_to_first()?;
@@ -71,7 +76,7 @@ pub fn count(arguments: &Count) -> Result<()> {
         iterator.next()?;
     }
     progress.finish();
-    match arguments.json {
+    match json {
         true => print_json(&json!({ "keys": keys })),
         false => output::print(format!("{keys}\n")),
     }
