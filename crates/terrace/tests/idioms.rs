@@ -23,8 +23,10 @@ fn typed() -> Result<()> {
         assert!(keys.contains(&entry?.0));
     }
     assert_eq!(db.range("m".."p")?.count(), 1);
-    let last = db.range("a"..)?.rev().next();
+    let last = db.range("a"..)?.next_back();
     assert_eq!(last.transpose()?.unwrap().0, b"rome");
+    let reversed: Vec<_> = db.range(..)?.rev().collect::<Result<_>>()?;
+    assert_eq!(reversed[2].0, keys[0]);
     assert_eq!(db.prefix("o")?.count(), 1);
     assert_eq!(db.range(..)?.count(), 3);
     db.delete_within(..)?;

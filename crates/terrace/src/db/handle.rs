@@ -21,7 +21,7 @@ use crate::db::write::WriteOptions;
 use crate::event::Event;
 use crate::options::Options;
 use crate::write_buffer::batch::WriteBatch;
-use crate::{Error, KeyspaceId, Result, SequenceNumber};
+use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// An open store. Cheap to clone and to share between threads; the last clone to be dropped closes
 /// the store.
@@ -155,9 +155,9 @@ impl Db {
     /// As [`Db::create_keyspace`], but for a name that is there.
     pub fn get_or_create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         match self.keyspace(name) {
-            Err(Error::NoKeyspace { .. }) => match self.create_keyspace(name, options) {
+            Err(crate::Error::NoKeyspace { .. }) => match self.create_keyspace(name, options) {
                 // Another thread made it in between.
-                Err(Error::InvalidArgument(_)) if self.keyspace(name).is_ok() => {
+                Err(crate::Error::InvalidArgument(_)) if self.keyspace(name).is_ok() => {
                     self.keyspace(name)
                 }
                 made => made,
