@@ -20,7 +20,7 @@ use self::naps::Naps;
 use super::*;
 use crate::options::RegionSource;
 use crate::randomness::Randomness;
-use crate::{Db, IterOptions, ReadBufferOptions, ReadOptions};
+use crate::{Db, IterOptions, ReadOptions};
 
 /// Number of schedules, unless the environment says otherwise.
 const SCHEDULES: usize = 1_000;
@@ -47,15 +47,13 @@ impl Stage {
             arena_bytes: 8 << 10,
             level0_merge: 1,
             cache_bytes: 16 << 10,
-            read_buffer: ReadBufferOptions {
-                while_blocks_fit: true,
-                ..ReadBufferOptions::default()
-            },
             max_open_tables: Some(1),
             compaction_threads: 1,
             randomness: Randomness::seeded(1),
             constants: crate::Constants {
+                arena_index_bytes: Some(8 << 10),
                 pinned_bytes: Some(0),
+                while_blocks_fit: true,
                 ..crate::Constants::default()
             },
             ..Options::default()
@@ -79,7 +77,7 @@ impl Stage {
     /// Makes two writes, then a flush, which a merge follows.
     fn write(&self) -> Result<()> {
         for number in 1..=WRITES {
-            self.db.put(&key(number), &number.to_le_bytes())?;
+            self.db.put(key(number), number.to_le_bytes())?;
             self.acknowledged.store(number, Ordering::SeqCst);
             if number % 2 == 0 {
                 self.db.flush()?;
@@ -104,7 +102,7 @@ impl Stage {
     /// Checks that a get finds the acknowledged value, or a newer one.
     fn check_get(&self, db: &Db, key_number: u64) -> Result<()> {
         let least = newest(key_number, self.acknowledged.load(Ordering::SeqCst));
-        let found = db.get(&key(key_number))?;
+        let found = db.get(key(key_number))?;
         let found = found.map(|value| number(&value));
         assert!(found >= least, "{found:?}, acknowledged was {least:?}");
         Ok(())
@@ -117,7 +115,7 @@ impl Stage {
             let snapshot = self.db.snapshot();
             let options = ReadOptions::at(&snapshot);
             for _ in 0..3 {
-                let found = self.db.get_with(&key(round), &options)?;
+                let found = self.db.get_with(key(round), &options)?;
                 let found = found.map(|value| number(&value));
                 assert_eq!(found, newest(round, snapshot.sequence()));
             }

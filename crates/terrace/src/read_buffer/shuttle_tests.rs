@@ -62,7 +62,6 @@ impl Stage {
             let key = number as usize % 2;
             let (kind, value) = write_of(number, key).unwrap();
             batch.push(kind, KEYSPACE, KEYS[key], &value).unwrap();
-            self.buffer.prepare(&[batch.payload()], number);
             self.buffer.forward(&[batch.payload()], number..=number);
             self.visible.store(number, Ordering::Release);
         }
@@ -173,7 +172,6 @@ fn explore_awake(policy: ForwardPolicy, structure: ReadBufferStructure) {
         policy,
         structure,
         while_blocks_fit: true,
-        ..Settings::default()
     };
     explore(
         options,
@@ -241,7 +239,7 @@ fn a_fill_and_a_forward_notice_one_another() {
             move || (0..2).for_each(|_| offer(&buffer))
         });
         let mut batch = WriteBatch::new();
-        batch.put(KEYS[0], &new).unwrap();
+        batch.put(KEYS[0], new).unwrap();
         buffer.forward(&[batch.payload()], 5..=5);
         filling.join().unwrap();
         let found = buffer.get(&key, 5);

@@ -26,7 +26,7 @@ pub fn toml() -> Result<String> {
 /// Returns the same for a store whose memory is bounded, with the sizes that follow from the bound.
 ///
 /// # Errors
-/// As [`toml`], and for a bound that is too small.
+/// As [`toml()`], and for a bound that is too small.
 pub fn toml_within(memory_bytes: Option<u64>) -> Result<String> {
     let options = Options {
         memory_bytes,

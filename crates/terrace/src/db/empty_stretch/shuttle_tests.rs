@@ -55,8 +55,8 @@ impl Stage {
             let mut last_written = self.last_written.lock();
             let mut batch = WriteBatch::new();
             match what {
-                'p' => batch.put(&[key], b"").unwrap(),
-                'd' => batch.delete(&[key]).unwrap(),
+                'p' => batch.put([key], b"").unwrap(),
+                'd' => batch.delete([key]).unwrap(),
                 _ => {}
             };
             *last_written = number;
