@@ -2,8 +2,6 @@
 //! comments, and errors name the line. This module checks its numbers; `described` makes levels of
 //! it.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use terrace::offline::check_options;
 use terrace::{Error, Options, Result};
@@ -23,7 +21,17 @@ const MAX_UNDER_WAY: usize = 1 << 10;
 /// Maximum bytes and versions of all sub-levels together: sums of them have room for it.
 const MAX_SUM: u64 = 1 << 58;
 /// An option that stores no longer have, as descriptions of earlier releases write it.
-const FORMER_LINE: &str = "\ninspect = true\n";
+const FORMER_LINE: &str = "inspect = true";
+/// Options of earlier releases that are constants now.
+const FORMER_OPTIONS: [&str; 7] = [
+    "arena_index_bytes",
+    "pinned_bytes",
+    "level0_stop",
+    "debt_slowdown_bytes",
+    "debt_stop_bytes",
+    "slice_bytes",
+    "manifest_bytes",
+];
 /// Maximum age and number; there is room for more behind it.
 const MAX_NUMBER: u64 = 1 << 62;
 
@@ -124,11 +132,28 @@ pub(crate) struct Form {
     pub(crate) under_way: Vec<UnderWayForm>,
 }
 
-/// Blanks the line of an option that owners of earlier releases write.
-fn without_former(text: &str) -> Cow<'_, str> {
-    match text.contains(FORMER_LINE) {
-        true => text.replace(FORMER_LINE, "\n\n").into(),
-        false => text.into(),
+/// Rewrites options that stores no longer have, as descriptions of earlier releases write them. Constants
+/// go to their group, at the end. No line changes its number.
+fn without_former(text: &str) -> String {
+    let (mut is_in_options, mut constants) = (false, String::new());
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let trimmed = line.trim();
+        let name = trimmed.split(['=', ' ', '\t']).next().unwrap_or_default();
+        if trimmed.starts_with('[') {
+            is_in_options = trimmed == "[options]";
+        }
+        let is_constant = is_in_options && FORMER_OPTIONS.contains(&name);
+        if is_constant {
+            constants.extend([trimmed, "\n"]);
+        }
+        let is_gone = is_constant || is_in_options && trimmed == FORMER_LINE;
+        lines.push(if is_gone { "" } else { line });
+    }
+    let text = lines.join("\n");
+    match constants.is_empty() {
+        true => text,
+        false => format!("{text}\n[options.constants]\n{constants}"),
     }
 }
 

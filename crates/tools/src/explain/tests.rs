@@ -316,6 +316,17 @@ fn a_description_of_an_earlier_release_is_understood() {
     assert_eq!(explained(&text), explained(&today));
     let refused = Description::from_toml("[options]\ninspect = 1\n").unwrap_err();
     assert!(refused.to_string().contains("line 2"), "{refused}");
+
+    let former = "[options]\nlevel0_merge = 2\nlevel0_stop = 30\nslice_bytes = 4096\n";
+    let today = "[options]\nlevel0_merge = 2\n\
+                 [options.constants]\nlevel0_stop = 30\nslice_bytes = 4096\n";
+    let [former, today] = [former, today].map(|options| explained(&described(options, &[0, 0])));
+    assert_eq!(former, today);
+    let wrong = "[options]\nlevel0_stop = 30\nlevel0_merge = true\n";
+    let refused = Description::from_toml(wrong).unwrap_err();
+    assert!(refused.to_string().contains("line 3"), "{refused}");
+    let elsewhere = Description::from_toml("level0_stop = 30\n").unwrap_err();
+    assert!(elsewhere.to_string().contains("level0_stop"), "{elsewhere}");
 }
 
 #[test]
