@@ -108,7 +108,7 @@ impl Options {
             && (1..debt_stop_bytes).contains(&debt_slowdown_bytes)
             && slice_bytes >= 1 << 10
             && manifest_bytes >= 1 << 10
-            && self.arena_index_bytes() >= 4 << 10;
+            && (4 << 10..=8 << 30).contains(&self.arena_index_bytes());
         match are_in_order {
             true => Ok(()),
             false => Err(Error::invalid(format!(
@@ -116,5 +116,33 @@ impl Options {
                 self.constants
             ))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of options may hold any number.
+    #[test]
+    fn constants_that_allow_no_store_are_refused() {
+        for wrong in [
+            "arena_index_bytes = 0",
+            "arena_index_bytes = 1152921504606846976",
+            "level0_stop = 20",
+            "slice_bytes = 0",
+            "manifest_bytes = 0",
+            "debt_slowdown_bytes = 0",
+            "debt_stop_bytes = 1",
+        ] {
+            let options = Options::from_toml(&format!("[constants]\n{wrong}\n"));
+            let refused = options.and_then(|options| options.check()).unwrap_err();
+            assert!(
+                refused.to_string().contains("constants"),
+                "{wrong}: {refused}"
+            );
+        }
+        let named = "[constants]\nlevel0_stop = 21\n";
+        Options::from_toml(named).unwrap().check().unwrap();
     }
 }
