@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::Shell;
+use support::{Shell, damage};
 
 fn cities() -> Shell {
     let shell = Shell::new();
@@ -195,4 +195,30 @@ fn failures_are_json_where_the_output_is() {
     // Behind `--` it is a key.
     let ran = shell.run(&["get", "--", "--json"]);
     assert_eq!(ran.stderr, "terrace: key not found\n");
+}
+
+/// A scan that has its entries looks no further.
+#[test]
+fn damage_behind_the_last_entry_of_a_scan_does_not_matter() {
+    let shell = Shell::new();
+    let db = terrace::Db::open(shell.store(), Shell::options()).unwrap();
+    for key in ["a", "b"] {
+        // Each in a block of its own.
+        db.put(key, vec![b'v'; 10_000]).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let table = shell.store_file(|name| name.ends_with(".table"));
+    damage(&table, 15_000);
+    let one = ["scan", "--keys-only", "--limit"];
+    assert_eq!(shell.out(&[&one[..], &["1"]].concat()), "a\n");
+    assert_eq!(shell.run(&[&one[..], &["2"]].concat()).code, 3);
+}
+
+#[test]
+fn keys_are_checked_before_a_store_is_opened() {
+    let shell = Shell::new();
+    for wrong in [&["get", "--hex", "zz"][..], &["del", "--hex", "zz"]] {
+        assert_eq!(shell.run(wrong).code, 2, "{wrong:?}");
+    }
 }

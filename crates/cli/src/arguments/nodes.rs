@@ -188,10 +188,14 @@ pub struct NodeServe {
 
 /// Reads a number of bytes, with or without a suffix.
 fn size(text: &str) -> Result<u64, String> {
-    let bytes = number(text)
-        .ok()
-        .or_else(|| terrace_tools::options::size(text));
-    bytes.ok_or_else(|| "a size is expected, such as 1073741824, 1e9, 512MiB or 2GiB".to_owned())
+    let with_unit = || {
+        let unit_at = text.rfind(|c: char| c.is_ascii_digit())? + 1;
+        let (digits, unit) = text.split_at_checked(unit_at)?;
+        let unit_bytes = terrace_tools::options::size(&format!("1{unit}"))?;
+        number(digits).ok()?.checked_mul(unit_bytes)
+    };
+    with_unit()
+        .ok_or_else(|| "a size is expected, such as 1073741824, 1e9, 512MiB or 2GiB".to_owned())
 }
 
 /// Reads a namespace as it is typed.

@@ -1,6 +1,7 @@
 //! Single keys: put, get, del.
 
 use std::io::{self, IsTerminal, Read};
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 
 use terrace::{Db, IterOptions, Keyspace, WriteBatch, WriteOptions};
@@ -38,15 +39,19 @@ pub fn value_from_stdin(hex: bool) -> Result<Vec<u8>> {
 }
 
 pub fn get(arguments: &Get) -> Result<()> {
+    let key = bytes_of(&arguments.shown.key, arguments.shown.hex)?;
     let db = store::open_to_read(&arguments.store)?;
-    show(&db.keyspace(&arguments.keyspace.name)?, &arguments.shown)
+    show(
+        &db.keyspace(&arguments.keyspace.name)?,
+        &key,
+        &arguments.shown,
+    )
 }
 
 /// Prints the value of a key.
-pub fn show(keyspace: &Keyspace, shown: &ShownKey) -> Result<()> {
-    let key = bytes_of(&shown.key, shown.hex)?;
-    let value = keyspace.get(&key)?.ok_or(Failure::KeyNotFound)?;
-    print_value(&key, &value, shown.hex, shown.raw, shown.json)
+pub fn show(keyspace: &Keyspace, key: &[u8], shown: &ShownKey) -> Result<()> {
+    let value = keyspace.get(key)?.ok_or(Failure::KeyNotFound)?;
+    print_value(key, &value, shown.hex, shown.raw, shown.json)
 }
 
 /// Prints a value. A terminal gets text in place of bytes that would steer it.
@@ -62,28 +67,46 @@ pub fn print_value(key: &[u8], value: &[u8], hex: bool, raw: bool, json: bool) -
 }
 
 pub fn del(arguments: &Del) -> Result<()> {
+    let goal = Goal::of(&arguments.removed)?;
     let db = store::open_to_change(&arguments.store)?;
-    remove(
-        &db,
-        &db.keyspace(&arguments.keyspace.name)?,
-        &arguments.removed,
-    )?;
+    let keyspace = db.keyspace(&arguments.keyspace.name)?;
+    goal.remove(&db, &keyspace, arguments.removed.sync)?;
     Ok(db.close()?)
 }
 
-/// Removes a key or a range.
-pub fn remove(db: &Db, keyspace: &Keyspace, removed: &Removed) -> Result<()> {
-    let Some(key) = &removed.key else {
-        let IterOptions { lower, upper, .. } = range(&removed.range)?;
-        keyspace.delete_within((lower, upper))?;
-        return match removed.sync {
-            true => Ok(db.persist()?),
-            false => Ok(()),
-        };
-    };
-    let mut batch = WriteBatch::new();
-    batch.delete_in(keyspace, bytes_of(key, removed.range.hex)?)?;
-    Ok(db.write(batch, WriteOptions::with_sync(removed.sync))?)
+/// What is to be removed.
+pub enum Goal {
+    Key(Vec<u8>),
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+}
+
+impl Goal {
+    pub fn of(removed: &Removed) -> Result<Self> {
+        Ok(match &removed.key {
+            Some(key) => Goal::Key(bytes_of(key, removed.range.hex)?),
+            None => {
+                let IterOptions { lower, upper, .. } = range(&removed.range)?;
+                Goal::Range(lower, upper)
+            }
+        })
+    }
+
+    pub fn remove(self, db: &Db, keyspace: &Keyspace, sync: bool) -> Result<()> {
+        match self {
+            Goal::Key(key) => {
+                let mut batch = WriteBatch::new();
+                batch.delete_in(keyspace, key)?;
+                db.write(batch, WriteOptions::with_sync(sync))?;
+            }
+            Goal::Range(lower, upper) => {
+                keyspace.delete_within((lower, upper))?;
+                if sync {
+                    db.persist()?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Sets a key's value.

@@ -48,6 +48,10 @@ fn print_to(stdout: &mut impl Write, iterator: &mut DbIterator, listing: &Listin
         };
         written.map_err(output::failed)?;
         left -= 1;
+        // What lies behind the last entry may be damaged.
+        if left == 0 {
+            break;
+        }
         match listing.reverse {
             false => iterator.next()?,
             true => iterator.prev()?,
