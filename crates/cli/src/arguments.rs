@@ -38,10 +38,11 @@ Exit codes:
   7  there is no store in the directory, no such keyspace in the store, or no node on the
      device
 
-With --json a failure is a JSON object on standard error: error, hint (or null), exit_code.
+With --json a failure is a JSON object on standard error: error, hint (or null), exit_code,
+and in the shell line.
 
-The store is a directory, given by --store or TERRACE_STORE. `put` and `import` make
-it if there is none; `get`, `scan`, `stats`, `levels` and `verify` open it read-only.
+The store is a directory, given by --store or TERRACE_STORE. `put`, `import` and `shell`
+make it if there is none; `get`, `scan`, `count`, `stats`, `levels` and `verify` open it read-only.
 While another process has it open, `stats`, `levels`, `explain`, `events` and `keyspaces`
 ask that one, if it lets itself be asked. With --wait, commands wait until it has closed
 the store.
@@ -227,8 +228,8 @@ Examples:
     Levels(Levels),
     /// Tell what the process that has a store open does in the background
     #[command(after_help = "\
-The process is asked through the file `inspect` in the store's directory: `terrace import` and
-`terrace compact` open it, and programs with terrace_tools::inspect.
+The process is asked through the file `inspect` in the store's directory: `terrace import`,
+`compact` and `shell` open it, and programs with terrace_tools::inspect.
 
 Examples:
   terrace events -d ./cities

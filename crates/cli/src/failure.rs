@@ -4,9 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use terrace::Error;
 
 use crate::node::NodeFailure;
+use crate::output;
 use crate::report::things;
 use crate::text::shown;
 
@@ -72,6 +74,34 @@ impl Failure {
         Failure::io(shown(path), source)
     }
 
+    /// Makes the failure of arguments that make no sense, with the parser's answer.
+    pub fn of_arguments(answer: &clap::Error) -> Self {
+        let answer = answer.to_string();
+        let what = answer.strip_prefix("error: ").unwrap_or(&answer);
+        Failure::Usage(what.trim_end().to_owned())
+    }
+
+    /// Tells people why a command failed or, as an object on one line, programs. `line` is that of the
+    /// shell.
+    pub fn tell(&self, line: Option<u64>, json: bool) {
+        if json {
+            let mut object = json!({
+                "error": self.to_string(),
+                "hint": self.hint(),
+                "exit_code": self.exit_code(),
+            });
+            if let (Some(line), Some(fields)) = (line, object.as_object_mut()) {
+                fields.insert("line".to_owned(), line.into());
+            }
+            return output::tell_json(&object);
+        }
+        let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+        output::tell(format!("terrace: {place}{self}"));
+        if let Some(hint) = self.hint() {
+            output::tell(format!("hint: {hint}"));
+        }
+    }
+
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::KeyNotFound => exit::KEY_NOT_FOUND,
@@ -94,7 +124,7 @@ impl Failure {
         match self {
             Failure::BadRow { .. } => Some("correct the row, or skip such rows with --skip-bad"),
             Failure::Store(Error::NoStore { .. }) => Some(
-                "check --store or TERRACE_STORE; `terrace put` and `terrace import` make a store",
+                "check --store or TERRACE_STORE; `terrace put`, `import` and `shell` make a store",
             ),
             Failure::Store(Error::NoKeyspace { .. }) => {
                 Some("`terrace keyspaces list` shows a store's keyspaces")

@@ -33,12 +33,12 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use serde_json::json;
 use signal_hook::consts::SIGXFSZ;
 use terrace_storage::Escaped;
 
 use crate::arguments::Arguments;
 use crate::failure::{Failure, Result, exit};
+use crate::text::asks_for_json;
 
 /// Lets this process have as many descriptors as the system allows. The library leaves the limit of
 /// its process alone; this program has no select(2), which knows no more than 1,024.
@@ -63,10 +63,7 @@ fn main() -> ExitCode {
             let is_help = answer.exit_code() == 0;
             let answer = escaped(answer);
             if !is_help && is_json_asked() {
-                let text = answer.to_string();
-                let text = text.strip_prefix("error: ").unwrap_or(&text);
-                tell_json(text.trim_end(), None, exit::USAGE);
-                return ExitCode::from(exit::USAGE);
+                return end(Err(Failure::of_arguments(&answer)));
             }
             let shown = end(output::show(&answer));
             match is_help {
@@ -95,13 +92,8 @@ fn escaped(answer: clap::Error) -> clap::Error {
 
 /// Returns whether the output is to be JSON. A failure is then, too.
 fn is_json_asked() -> bool {
-    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
-    arguments.any(|argument| argument == "--json")
-}
-
-/// Tells programs why a command failed, as an object on one line.
-fn tell_json(error: &str, hint: Option<&str>, exit_code: u8) {
-    output::tell_json(&json!({ "error": error, "hint": hint, "exit_code": exit_code }));
+    let arguments: Vec<_> = std::env::args_os().collect();
+    asks_for_json(&arguments)
 }
 
 /// Tells why a command failed, and returns the exit code.
@@ -110,15 +102,8 @@ fn end(result: Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of our output has seen enough, as in `terrace scan | head`.
         Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
-        Err(failure) if is_json_asked() => {
-            tell_json(&failure.to_string(), failure.hint(), failure.exit_code());
-            ExitCode::from(failure.exit_code())
-        }
         Err(failure) => {
-            output::tell(format!("terrace: {failure}"));
-            if let Some(hint) = failure.hint() {
-                output::tell(format!("hint: {hint}"));
-            }
+            failure.tell(None, is_json_asked());
             ExitCode::from(failure.exit_code())
         }
     }

@@ -3,26 +3,28 @@
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches};
-use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
+use rustyline::{Config, DefaultEditor};
 use shlex::bytes::split;
 use terrace::{Db, Keyspace, KeyspaceOptions};
 
 use crate::arguments::{Shell, ShellCommand, ShellLine};
-use crate::commands::entries::{remove, set, show};
+use crate::commands::entries::{Goal, set, show};
 use crate::commands::scan::{print, print_count, range};
 use crate::failure::{Failure, Result};
 use crate::output::{self, tell};
 use crate::store;
-use crate::text::{bytes_of, escape};
+use crate::text::{asks_for_json, bytes_of, escape};
 
 /// Maximum length of a line from a pipe.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
 pub fn run(arguments: &Shell) -> Result<()> {
-    let db = store::open_or_create(&arguments.store)?;
+    // Others may look on meanwhile.
+    let db = store::open_or_create_heard(&arguments.store, None)?;
     let mut session = Session {
         keyspace: arguments.keyspace.name.clone(),
         parser: ShellLine::command(),
@@ -53,7 +55,9 @@ enum Next {
 impl Session {
     /// Asks for lines at a terminal, and tells of their failures.
     fn talk(&mut self) -> Result<()> {
-        let mut editor = DefaultEditor::new().map_err(no_terminal)?;
+        // Lines that are pasted are lines that are typed.
+        let config = Config::builder().bracketed_paste(false).build();
+        let mut editor = DefaultEditor::with_config(config).map_err(no_terminal)?;
         tell("`help` lists the commands; `exit` or ctrl-d leaves");
         loop {
             let line = match editor.readline(&format!("{}> ", escape(self.keyspace.as_bytes()))) {
@@ -64,10 +68,8 @@ impl Session {
             };
             // The history is in memory alone. A line that does not fit in is no failure.
             let _ = editor.add_history_entry(&line);
-            match self.obey(line.as_bytes()) {
-                Ok(Next::Line) => {}
-                Ok(Next::End) => return Ok(()),
-                Err(failure) => tell_failure("", &failure),
+            if let Next::End = self.obey(line.as_bytes(), None).unwrap_or(Next::Line) {
+                return Ok(());
             }
         }
     }
@@ -77,26 +79,22 @@ impl Session {
         let mut failed = None;
         let mut failures = 0;
         for number in 1_u64.. {
-            let mut line = Vec::new();
-            let mut limited = lines.take(MAX_LINE_BYTES);
-            let bytes = limited
-                .read_until(b'\n', &mut line)
-                .map_err(|error| Failure::io("standard input", error))?;
-            if bytes == 0 {
-                break;
-            }
-            if bytes as u64 == MAX_LINE_BYTES && line.last() != Some(&b'\n') {
-                let what = format!("line {number} is longer than {MAX_LINE_BYTES} bytes");
-                return Err(Failure::Usage(what));
-            }
-            match self.obey(line.trim_ascii_end()) {
-                Ok(Next::Line) => {}
-                Ok(Next::End) => break,
-                Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
+            let line = match next_line(lines, number) {
+                Ok(None) => break,
+                Ok(Some(line)) => self.obey(&line, Some(number)),
                 Err(failure) => {
-                    tell_failure(&format!("line {number}: "), &failure);
+                    failure.tell(Some(number), false);
                     failures += 1;
                     failed.get_or_insert(failure.exit_code());
+                    break;
+                }
+            };
+            match line {
+                Ok(Next::Line) => {}
+                Ok(Next::End) => break,
+                Err(code) => {
+                    failures += 1;
+                    failed.get_or_insert(code);
                     if bail {
                         break;
                     }
@@ -109,13 +107,35 @@ impl Session {
         }
     }
 
-    fn obey(&mut self, line: &[u8]) -> Result<Next> {
-        let words =
-            split(line).ok_or_else(|| Failure::Usage("a quote is not closed".to_owned()))?;
-        if words.is_empty() {
-            return Ok(Next::Line);
+    /// Runs a line. Tells why it failed, and returns the exit code that stands for it.
+    fn obey(&mut self, line: &[u8], number: Option<u64>) -> std::result::Result<Next, u8> {
+        let Some(words) = split(line) else {
+            let what = "a quote is not closed, or nothing follows a backslash";
+            let failure = Failure::Usage(what.to_owned());
+            failure.tell(number, false);
+            return Err(failure.exit_code());
+        };
+        let words: Vec<_> = words.into_iter().map(OsString::from_vec).collect();
+        match self.run_words(&words) {
+            // Nobody reads what is printed. The lines behind may write.
+            Err(Failure::BrokenPipe) => Ok(Next::Line),
+            Err(failure) => {
+                failure.tell(number, asks_for_json(&words));
+                Err(failure.exit_code())
+            }
+            Ok(next) => Ok(next),
         }
-        let words = words.into_iter().map(OsString::from_vec);
+    }
+
+    fn run_words(&mut self, words: &[OsString]) -> Result<Next> {
+        let Some(first) = words.first() else {
+            return Ok(Next::Line);
+        };
+        // The parser would take `del` out of a path, as it does of a program's.
+        if Path::new(first).file_stem() != Some(first) {
+            let shown = first.to_string_lossy();
+            return Err(Failure::Usage(format!("there is no command {shown:?}")));
+        }
         let parsed = self
             .parser
             .try_get_matches_from_mut(words)
@@ -126,24 +146,26 @@ impl Session {
                 output::show(&answer)?;
                 Ok(Next::Line)
             }
-            Err(answer) => {
-                let answer = answer.to_string();
-                let what = answer.strip_prefix("error: ").unwrap_or(&answer);
-                Err(Failure::Usage(what.trim_end().to_owned()))
-            }
+            Err(answer) => Err(Failure::of_arguments(&answer)),
         }
     }
 
     fn run(&mut self, command: &ShellCommand) -> Result<Next> {
         match command {
-            ShellCommand::Get(shown) => show(&self.keyspace()?, shown)?,
+            ShellCommand::Get(shown) => {
+                let key = bytes_of(&shown.key, shown.hex)?;
+                show(&self.keyspace()?, &key, shown)?;
+            }
             ShellCommand::Put(put) => {
                 let key = bytes_of(&put.key, put.hex)?;
                 let value = bytes_of(&put.value, put.hex)?;
                 let keyspace = self.keyspace_or_new()?;
                 set(&self.db, &keyspace, (&key, &value), put.sync)?;
             }
-            ShellCommand::Del(removed) => remove(&self.db, &self.keyspace()?, removed)?,
+            ShellCommand::Del(removed) => {
+                let goal = Goal::of(removed)?;
+                goal.remove(&self.db, &self.keyspace()?, removed.sync)?;
+            }
             ShellCommand::Scan(listing) => {
                 let options = range(&listing.range)?;
                 print(&mut self.keyspace()?.iter(options)?, listing)?;
@@ -175,11 +197,21 @@ impl Session {
     }
 }
 
-fn tell_failure(place: &str, failure: &Failure) {
-    tell(format!("terrace: {place}{failure}"));
-    if let Some(hint) = failure.hint() {
-        tell(format!("hint: {hint}"));
+/// Reads a line without its end. There is none at the end of the input.
+fn next_line(lines: &mut impl BufRead, number: u64) -> Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut limited = lines.take(MAX_LINE_BYTES + 1);
+    let read = limited.read_until(b'\n', &mut line);
+    let bytes = read.map_err(|error| Failure::io("standard input", error))?;
+    if bytes as u64 > MAX_LINE_BYTES {
+        let what = format!("line {number} is longer than {MAX_LINE_BYTES} bytes");
+        return Err(Failure::Usage(what));
     }
+    // A blank before the end may be a part of a value.
+    if line.pop_if(|byte| *byte == b'\n').is_some() {
+        line.pop_if(|byte| *byte == b'\r');
+    }
+    Ok((bytes > 0).then_some(line))
 }
 
 fn no_terminal(error: ReadlineError) -> Failure {

@@ -1,7 +1,7 @@
 //! Bytes as text and back: how keys are typed and entries are printed.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -155,6 +155,12 @@ pub fn json_entry(key: &[u8], value: &[u8]) -> Value {
     json_field(&mut object, "key", key);
     json_field(&mut object, "value", value);
     Value::Object(object)
+}
+
+/// Returns whether arguments ask for JSON. Behind `--` there are none.
+pub fn asks_for_json(arguments: &[OsString]) -> bool {
+    let mut options = arguments.iter().take_while(|argument| *argument != "--");
+    options.any(|option| option == "--json")
 }
 
 /// Returns a key as a JSON object.

@@ -22,7 +22,7 @@ pub struct StoreDirectory {
 /// The keys of a store that are meant.
 #[derive(Debug, Args)]
 pub struct InKeyspace {
-    /// The keyspace; `put` and `import` make it if there is none
+    /// The keyspace; `put`, `import` and `shell` make it if there is none
     #[arg(
         long = "keyspace",
         value_name = "NAME",
