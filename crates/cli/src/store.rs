@@ -5,16 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use terrace::{
-    Db, Error, EventListener, Keyspace, KeyspaceOptions, LevelsReport, Options, Statistics,
-};
+use terrace::{Db, Error, EventListener, LevelsReport, Options, Statistics};
 use terrace_tools::explain::{Description, Explanation, describe_compaction, explain_compaction};
 use terrace_tools::inspect;
 use terrace_tools::inspect::{Answers, EventRequest};
 
-use crate::arguments::{
-    ExplainCompaction, InKeyspace, ReadStore, StoreDirectory, Wait, WrittenStore,
-};
+use crate::arguments::{ExplainCompaction, ReadStore, StoreDirectory, Wait, WrittenStore};
 use crate::failure::{Failure, Result};
 use crate::text::shown;
 
@@ -45,7 +41,7 @@ fn read_options(file: &Path) -> Result<Options> {
     Ok(options)
 }
 
-/// Has all threads share the allocator's memory: what one of them frees is to be room for the others. The
+/// Has all threads share the allocator's memory: memory that one frees is to be room for the others. The
 /// user's own setting takes precedence.
 fn keep_allocator_within_bounds() {
     if env::var_os("MALLOC_ARENA_MAX").is_none() {
@@ -267,14 +263,4 @@ pub fn open_to_change(store: &WrittenStore) -> Result<Db> {
         ..options_to_write(store)?
     };
     Ok(Db::open(&store.directory.path, options)?)
-}
-
-/// Returns a keyspace to write to; makes one where there is none.
-pub fn keyspace_or_new(db: &Db, wanted: &InKeyspace) -> Result<Keyspace> {
-    match db.keyspace(&wanted.name) {
-        Err(Error::NoKeyspace { .. }) => {
-            Ok(db.create_keyspace(&wanted.name, KeyspaceOptions::default())?)
-        }
-        keyspace => Ok(keyspace?),
-    }
 }

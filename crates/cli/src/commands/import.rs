@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use terrace::KeyspaceOptions;
 
 use crate::arguments::{FileFormat, Import};
 use crate::commands::format_by_name;
@@ -51,7 +52,8 @@ pub fn run(arguments: &Import) -> Result<()> {
     }
     let teller = arguments.events.then(|| progress.teller(arguments.json));
     let db = store::open_or_create_heard(&arguments.store, teller)?;
-    let keyspace = store::keyspace_or_new(&db, &arguments.keyspace)?;
+    let keyspace =
+        db.get_or_create_keyspace(&arguments.keyspace.name, KeyspaceOptions::default())?;
     let (checkpoint, obsolete) = match path {
         Some(path) if arguments.resume => (Some(Checkpoint::open(&db, &path, &keyspace)?), None),
         Some(path) => (None, Obsolete::find(&db, &path, &keyspace)?),

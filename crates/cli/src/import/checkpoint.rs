@@ -68,12 +68,7 @@ impl Checkpoint {
     /// Reads the position of the import of `file` into `target`; the beginning if there is none.
     pub fn open(db: &Db, file: &Path, target: &Keyspace) -> Result<Self, Failure> {
         let key = key_of(target, file);
-        let keyspace = match db.keyspace(KEYSPACE) {
-            Err(Error::NoKeyspace { .. }) => {
-                db.create_keyspace(KEYSPACE, KeyspaceOptions::default())?
-            }
-            keyspace => keyspace?,
-        };
+        let keyspace = db.get_or_create_keyspace(KEYSPACE, KeyspaceOptions::default())?;
         let stored: Option<Position> = keyspace
             .get(&key)?
             .map(|kept| serde_json::from_slice(&kept))

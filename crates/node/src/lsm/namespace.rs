@@ -60,12 +60,7 @@ impl Namespace {
     pub(super) fn open(db: &Db, settings: LsmNamespace) -> terrace::Result<Self> {
         let keyspace = |what: &str| {
             let name = format!("node-{}-{what}", settings.nsid);
-            match db.keyspace(&name) {
-                Err(terrace::Error::NoKeyspace { .. }) => {
-                    db.create_keyspace(&name, KeyspaceOptions::default())
-                }
-                found => found,
-            }
+            db.get_or_create_keyspace(&name, KeyspaceOptions::default())
         };
         let namespace = Namespace {
             heads: keyspace("keys")?,

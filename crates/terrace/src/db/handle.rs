@@ -156,9 +156,9 @@ impl Db {
     pub fn get_or_create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         match self.keyspace(name) {
             Err(crate::Error::NoKeyspace { .. }) => match self.create_keyspace(name, options) {
-                // Another thread made it in between.
-                Err(crate::Error::InvalidArgument(_)) if self.keyspace(name).is_ok() => {
-                    self.keyspace(name)
+                // Another thread may have made it in between.
+                Err(refused @ crate::Error::InvalidArgument(_)) => {
+                    self.keyspace(name).map_err(|_| refused)
                 }
                 made => made,
             },
