@@ -23,7 +23,7 @@ pub use self::nodes::{Node, NodeInit, NodeRecover, NodeReport, NodeServe, NodeSt
 pub use self::others::{Completions, Demo, DemoChild, Man, ShownOptions};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::shell::{Shell, ShellCommand, ShellLine};
-pub use self::stores::{InKeyspace, KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
+pub use self::stores::{KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
 const EXIT_CODES: &str = "\
@@ -115,8 +115,8 @@ Examples:
     /// Run many commands on one open store, from a terminal or a pipe
     #[command(after_help = "\
 Commands: get, put, del, scan, count, use, keyspaces, sync, flush, exit; `help` tells more.
-In a pipe a line that fails is told with its number, and the lines behind it run, unless --bail is
-given. The exit code is that of the first failure.
+In a pipe the message of a failed line begins with its number, and the next lines run. --bail stops
+at the first failure. The exit code is that of the first failure.
 
 Examples:
   terrace shell -d ./cities

@@ -39,7 +39,7 @@ pub enum Failure {
         /// Rows before it, which are in the store.
         imported: u64,
     },
-    /// Lines of the shell failed, and each was told.
+    /// Lines of the shell failed. Each had its own message.
     Lines {
         failures: u64,
         /// The exit code of the first one.
@@ -77,8 +77,8 @@ impl Failure {
     /// Makes the failure of arguments that make no sense, with the parser's answer.
     pub fn of_arguments(answer: &clap::Error) -> Self {
         let answer = answer.to_string();
-        let what = answer.strip_prefix("error: ").unwrap_or(&answer);
-        Failure::Usage(what.trim_end().to_owned())
+        let reason = answer.strip_prefix("error: ").unwrap_or(&answer);
+        Failure::Usage(reason.trim_end().to_owned())
     }
 
     /// Tells people why a command failed or, as an object on one line, programs. `line` is that of the

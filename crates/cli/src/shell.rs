@@ -46,7 +46,7 @@ struct Session {
     parser: clap::Command,
 }
 
-/// What a line leads to.
+/// The step that follows a line.
 enum Next {
     Line,
     End,
@@ -79,23 +79,18 @@ impl Session {
         let mut failed = None;
         let mut failures = 0;
         for number in 1_u64.. {
-            let line = match next_line(lines, number) {
+            let (ran, goes_on) = match next_line(lines) {
                 Ok(None) => break,
-                Ok(Some(line)) => self.obey(&line, Some(number)),
-                Err(failure) => {
-                    failure.tell(Some(number), false);
-                    failures += 1;
-                    failed.get_or_insert(failure.exit_code());
-                    break;
-                }
+                Ok(Some(line)) => (self.obey(&line, Some(number)), !bail),
+                Err(failure) => (Err(told(&failure, Some(number), false)), false),
             };
-            match line {
+            match ran {
                 Ok(Next::Line) => {}
                 Ok(Next::End) => break,
                 Err(code) => {
                     failures += 1;
                     failed.get_or_insert(code);
-                    if bail {
+                    if !goes_on {
                         break;
                     }
                 }
@@ -110,19 +105,14 @@ impl Session {
     /// Runs a line. Tells why it failed, and returns the exit code that stands for it.
     fn obey(&mut self, line: &[u8], number: Option<u64>) -> std::result::Result<Next, u8> {
         let Some(words) = split(line) else {
-            let what = "a quote is not closed, or nothing follows a backslash";
-            let failure = Failure::Usage(what.to_owned());
-            failure.tell(number, false);
-            return Err(failure.exit_code());
+            let reason = "a quote is not closed, or nothing follows a backslash";
+            return Err(told(&Failure::Usage(reason.to_owned()), number, false));
         };
         let words: Vec<_> = words.into_iter().map(OsString::from_vec).collect();
         match self.run_words(&words) {
-            // Nobody reads what is printed. The lines behind may write.
+            // The output has no reader any more. The next lines may write.
             Err(Failure::BrokenPipe) => Ok(Next::Line),
-            Err(failure) => {
-                failure.tell(number, asks_for_json(&words));
-                Err(failure.exit_code())
-            }
+            Err(failure) => Err(told(&failure, number, asks_for_json(&words))),
             Ok(next) => Ok(next),
         }
     }
@@ -159,7 +149,8 @@ impl Session {
             ShellCommand::Put(put) => {
                 let key = bytes_of(&put.key, put.hex)?;
                 let value = bytes_of(&put.value, put.hex)?;
-                let keyspace = self.keyspace_or_new()?;
+                let options = KeyspaceOptions::default();
+                let keyspace = self.db.get_or_create_keyspace(&self.keyspace, options)?;
                 set(&self.db, &keyspace, (&key, &value), put.sync)?;
             }
             ShellCommand::Del(removed) => {
@@ -190,22 +181,23 @@ impl Session {
     fn keyspace(&self) -> Result<Keyspace> {
         Ok(self.db.keyspace(&self.keyspace)?)
     }
+}
 
-    fn keyspace_or_new(&self) -> Result<Keyspace> {
-        let options = KeyspaceOptions::default();
-        Ok(self.db.get_or_create_keyspace(&self.keyspace, options)?)
-    }
+/// Tells of a failure, and returns its exit code.
+fn told(failure: &Failure, line: Option<u64>, json: bool) -> u8 {
+    failure.tell(line, json);
+    failure.exit_code()
 }
 
 /// Reads a line without its end. There is none at the end of the input.
-fn next_line(lines: &mut impl BufRead, number: u64) -> Result<Option<Vec<u8>>> {
+fn next_line(lines: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let mut limited = lines.take(MAX_LINE_BYTES + 1);
     let read = limited.read_until(b'\n', &mut line);
     let bytes = read.map_err(|error| Failure::io("standard input", error))?;
     if bytes as u64 > MAX_LINE_BYTES {
-        let what = format!("line {number} is longer than {MAX_LINE_BYTES} bytes");
-        return Err(Failure::Usage(what));
+        let reason = format!("a line has at most {MAX_LINE_BYTES} bytes");
+        return Err(Failure::Usage(reason));
     }
     // A blank before the end may be a part of a value.
     if line.pop_if(|byte| *byte == b'\n').is_some() {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Read};
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 
-use terrace::{Db, IterOptions, Keyspace, WriteBatch, WriteOptions};
+use terrace::{Db, IterOptions, Keyspace, KeyspaceOptions, WriteBatch, WriteOptions};
 
 use crate::arguments::{Del, Get, Put, Removed, ShownKey};
 use crate::commands::scan::range;
@@ -20,7 +20,8 @@ pub fn put(arguments: &Put) -> Result<()> {
         None => value_from_stdin(arguments.hex)?,
     };
     let db = store::open_or_create(&arguments.store)?;
-    let keyspace = store::keyspace_or_new(&db, &arguments.keyspace)?;
+    let keyspace =
+        db.get_or_create_keyspace(&arguments.keyspace.name, KeyspaceOptions::default())?;
     set(&db, &keyspace, (&key, &value), arguments.sync)?;
     Ok(db.close()?)
 }
@@ -74,7 +75,7 @@ pub fn del(arguments: &Del) -> Result<()> {
     Ok(db.close()?)
 }
 
-/// What is to be removed.
+/// A key or a range that is to be removed.
 pub enum Goal {
     Key(Vec<u8>),
     Range(Bound<Vec<u8>>, Bound<Vec<u8>>),

@@ -48,7 +48,7 @@ fn print_to(stdout: &mut impl Write, iterator: &mut DbIterator, listing: &Listin
         };
         written.map_err(output::failed)?;
         left -= 1;
-        // What lies behind the last entry may be damaged.
+        // Damage behind the last entry does not matter.
         if left == 0 {
             break;
         }
