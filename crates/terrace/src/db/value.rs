@@ -82,7 +82,7 @@ impl std::borrow::Borrow<[u8]> for Value {
     }
 }
 
-/// Comparisons with what holds bytes, in both directions.
+/// Implements comparisons with types that hold bytes, in both directions.
 macro_rules! compared_with {
     ($({$($generic:tt)*} $other:ty;)*) => {$(
         impl<$($generic)*> PartialEq<$other> for Value {
