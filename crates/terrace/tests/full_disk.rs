@@ -264,6 +264,15 @@ fn small_or_default(is_small: bool) -> Options {
     }
 }
 
+/// Returns whether an error says that the disk is full. The sync of a manifest, which refuses writes from
+/// then on, may be the first to say so.
+fn is_full(error: &Error) -> bool {
+    match error {
+        Error::Poisoned { cause } => cause.is_no_space(),
+        error => error.is_no_space(),
+    }
+}
+
 /// Writes keys in their order until there is no space, and says so. Then it waits to be killed.
 #[test]
 #[ignore = "the child of the test below"]
@@ -282,7 +291,7 @@ fn filling_child() {
         match db.put(key.to_be_bytes(), value(key)) {
             Ok(()) => writeln!(out, "\nacknowledged {key}").unwrap(),
             Err(error) => {
-                assert!(error.is_no_space(), "{error:?}");
+                assert!(is_full(&error), "{error:?}");
                 writeln!(out, "\nfull").unwrap();
                 break;
             }
@@ -341,29 +350,74 @@ fn check_rows(db: &Db, keys: &BTreeSet<u64>) {
     assert!(rows.next().is_none(), "there is a key that was deleted");
 }
 
-/// Returns whether a file system copies on write: there a sync of the manifest may find no room.
+/// Returns whether a file system copies on write: there every step needs space, a delete in an arena that
+/// has room and the sync of a manifest included.
 fn copies_on_write(mount: &Path) -> bool {
     const BTRFS: i64 = 0x9123_683e;
     rustix::fs::statfs(mount).unwrap().f_type as i64 == BTRFS
 }
 
-/// Merges everything; a file system may take its time to give space back. A store that could not sync its
-/// manifest refuses writes until it is opened again.
-fn compact(mut db: Db, mount: &Path, open: impl Fn() -> Db) -> Db {
-    let began = Instant::now();
-    while let Err(error) = db.compact_range(..) {
-        assert!(began.elapsed() < patience(), "{error}");
-        match &error {
-            Error::Poisoned { cause } if cause.is_no_space() && copies_on_write(mount) => {
-                println!("opened again after {error}");
-                drop(db);
-                db = open();
-            }
-            error => assert!(error.is_no_space(), "{error:?}"),
+/// The store of the test on a full disk, and how it is opened.
+struct FullStore<'a> {
+    db: Db,
+    mount: &'a Path,
+    path: &'a Path,
+    is_small: bool,
+}
+
+impl<'a> FullStore<'a> {
+    fn open(mount: &'a Path, path: &'a Path, is_small: bool) -> Self {
+        let db = Db::open(path, small_or_default(is_small)).unwrap();
+        FullStore {
+            db,
+            mount,
+            path,
+            is_small,
         }
-        std::thread::sleep(Duration::from_millis(100));
     }
-    db
+
+    /// Deletes. That needs no patience, but where the file system copies on write.
+    fn delete(&mut self, step: impl Fn(&Db) -> terrace::Result<()>) {
+        self.until_done(copies_on_write(self.mount), step);
+    }
+
+    /// Merges everything; a file system may take its time to give space back.
+    fn compact(&mut self) {
+        self.until_done(true, |db| db.compact_range(..));
+    }
+
+    /// Does a step that makes room, and again while it is refused for want of space, as far as it may be.
+    /// A store that could not sync its manifest refuses all until it is opened again.
+    fn until_done(&mut self, is_patient: bool, step: impl Fn(&Db) -> terrace::Result<()>) {
+        let began = Instant::now();
+        while let Err(error) = step(&self.db) {
+            let told = format!("{error}: {}", contents(self.path));
+            println!("refused: {told}");
+            assert!(is_patient && began.elapsed() < patience(), "{told}");
+            match &error {
+                Error::Poisoned { cause } if cause.is_no_space() && copies_on_write(self.mount) => {
+                    self.open_again();
+                }
+                error => assert!(error.is_no_space(), "{error:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn open_again(&mut self) {
+        let began = Instant::now();
+        let _ = self.db.close();
+        self.db = loop {
+            match Db::open(self.path, small_or_default(self.is_small)) {
+                Ok(db) => break db,
+                Err(error) => {
+                    assert!(error.is_no_space(), "{error:?}");
+                    assert!(began.elapsed() < patience(), "{error}");
+                    give_space_back(self.mount);
+                }
+            }
+        };
+    }
 }
 
 /// Three rounds or so: filled and killed, opened, half deleted by a range and half of the rest by keys.
@@ -380,26 +434,22 @@ fn a_full_file_system_is_emptied_by_deletes_after_a_kill() {
             let after = fill_and_kill(&path, is_small, next);
             assert!(after - next > 100, "round {round}: {} rows", after - next);
             keys.extend(next..after);
+            let mut store = FullStore::open(&mount, &path, is_small);
             // The last one may have been written and not acknowledged.
-            let open = || Db::open(&path, small_or_default(is_small)).unwrap();
-            let db = open();
-            if db.get(after.to_be_bytes()).unwrap().is_some() {
-                db.delete(after.to_be_bytes()).unwrap();
+            if store.db.get(after.to_be_bytes()).unwrap().is_some() {
+                store.delete(|db| db.delete(after.to_be_bytes()));
             }
             next = after + 1;
-            check_rows(&db, &keys);
+            check_rows(&store.db, &keys);
             let middle = *keys.iter().nth(keys.len() / 2).unwrap();
-            db.delete_range(0u64.to_be_bytes(), middle.to_be_bytes())
-                .unwrap();
+            store.delete(|db| db.delete_range(0u64.to_be_bytes(), middle.to_be_bytes()));
             keys = keys.split_off(&middle);
             let every_other: Vec<u64> = keys.iter().copied().step_by(2).collect();
             for key in every_other {
-                let deleted = db.delete(key.to_be_bytes());
-                deleted
-                    .unwrap_or_else(|error| panic!("round {round}: {error}: {}", contents(&path)));
+                store.delete(|db| db.delete(key.to_be_bytes()));
                 keys.remove(&key);
             }
-            let db = compact(db, &mount, open);
+            store.compact();
             let began = Instant::now();
             loop {
                 give_space_back(&mount);
@@ -414,8 +464,8 @@ fn a_full_file_system_is_emptied_by_deletes_after_a_kill() {
                 );
                 std::thread::sleep(Duration::from_millis(100));
             }
-            check_rows(&db, &keys);
-            db.close().unwrap();
+            check_rows(&store.db, &keys);
+            store.db.close().unwrap();
         }
         fs::remove_dir_all(&path).unwrap();
     }

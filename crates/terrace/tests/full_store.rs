@@ -514,6 +514,15 @@ fn an_opening_without_room_for_one_table_goes_on_with_its_arenas() {
 /// Returns a store with a reserve, whose frames fail as the plan says. On a file system that copies on
 /// write a frame needs space, even in an arena that has room for it.
 fn store_whose_frames_fail(disk: &SimulatedStorage) -> (Db, FaultPlan) {
+    let background = Background::Inline;
+    store_whose_frames_fail_on(disk, Arc::new(disk.clone()), background)
+}
+
+fn store_whose_frames_fail_on(
+    disk: &SimulatedStorage,
+    below: Arc<dyn Storage>,
+    background: Background,
+) -> (Db, FaultPlan) {
     /// Tables that are removed give frames their space.
     #[derive(Debug)]
     struct SpaceGiven(FaultPlan);
@@ -529,9 +538,10 @@ fn store_whose_frames_fail(disk: &SimulatedStorage) -> (Db, FaultPlan) {
     disk.set_capacity_bytes(LARGE_BYTES);
     let filter = FaultFilter::everything().operations(&[Operation::Write]);
     let frames = FaultPlan::new(filter.purpose(Purpose::Arena).path_contains("arena-"));
-    let failing = FailingStorage::new(Arc::new(disk.clone()), frames.clone());
+    let failing = FailingStorage::new(below, frames.clone());
     let with = Options {
         storage: Arc::new(failing),
+        background,
         event_listener: Some(Arc::new(SpaceGiven(frames.clone()))),
         ..options(disk, small())
     };
@@ -583,6 +593,42 @@ fn a_delete_without_space_for_its_frame_takes_that_of_a_deleted_range() {
     db.delete(key(9000)).unwrap();
     assert!(tables() < before / 2, "{} of {before}", tables());
     check(&db, |number| number > 9000, 10_000);
+}
+
+/// The worker may have begun to remove the tables, and their files have their space until it is done.
+#[test]
+fn a_delete_without_space_waits_for_a_removal_under_way() {
+    let disk = SimulatedStorage::new(7, CrashSwitch::new());
+    let manifest = FaultPlan::new(
+        FaultFilter::everything()
+            .operations(&[Operation::Write])
+            .path_contains("MANIFEST"),
+    );
+    let held = FailingStorage::new(Arc::new(disk.clone()), manifest.clone());
+    let (db, frames) = store_whose_frames_fail_on(&disk, Arc::new(held), Background::Threads);
+    disk.remove(Path::new("/store/RESERVE")).unwrap();
+    db.delete_range(key(0), key(9000)).unwrap();
+
+    // The worker hears that space is short, and stops in the edit.
+    manifest.hold_from(manifest.count());
+    frames.fail_at(frames.count(), Fault::NoSpace);
+    db.delete(key(9000)).unwrap();
+    while manifest.held() == 0 {
+        std::thread::yield_now();
+    }
+    frames.fail_from(frames.count(), Fault::NoSpace);
+    let attempts = frames.failures() + 1;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while frames.failures() < attempts {
+                std::thread::yield_now();
+            }
+            frames.heal();
+            manifest.release();
+        });
+        db.delete(key(9001)).unwrap();
+    });
+    check(&db, |number| number > 9001, 10_000);
 }
 
 /// A file system that copies on write needs space for the note of a close, even in its old file.

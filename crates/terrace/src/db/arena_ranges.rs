@@ -118,8 +118,8 @@ impl Store {
         }
     }
 
-    /// Removes the tables that ranges hide whole, those in arenas included, and their files. Waits for no
-    /// compaction. Returns whether there were such tables.
+    /// Removes the tables that ranges hide whole, those in arenas included, and their files. Waits for
+    /// removals under way and for no merge. Returns whether tables or files went.
     pub(crate) fn remove_all_hidden_tables(&self) -> Result<bool> {
         let removals = || self.metrics.counters.removals.load(Ordering::Relaxed);
         let before = removals();
@@ -129,10 +129,12 @@ impl Store {
             self.remove_hidden_tables(keyspace)?;
         }
         drop(version);
-        self.delete_now();
+        let is_poisoned = || self.lifecycle.poisoned().is_some();
+        let waited = self.compactor.jobs.wait_for_removals(is_poisoned);
+        let files = self.delete_now();
         // Before the sync, btrfs gives nothing back.
         self.files.data.sync()?;
-        Ok(removals() > before)
+        Ok(waited || files > 0 || removals() > before)
     }
 
     /// Makes the ranges that hide tables survive a power cut, before any of these tables goes.

@@ -72,12 +72,7 @@ impl Store {
         match work {
             None => return Ok(false),
             Some(Work::Begin(begun)) => {
-                if self.begin(&begun)? {
-                    let now_seconds = self.lifecycle.clock.unix_seconds();
-                    self.compactor
-                        .passed_over
-                        .spend(begun.keyspace, &begun.choice, now_seconds);
-                }
+                self.begin(begun)?;
             }
             Some(Work::Build(work)) => self.build(work)?,
         }
@@ -144,35 +139,61 @@ impl Store {
     }
 
     /// Begins a job. False if it was put off for want of space, until others have given some back.
-    pub(crate) fn begin(&self, begun: &Begun) -> Result<bool> {
+    pub(crate) fn begin(&self, begun: Begun) -> Result<bool> {
         let began = Began::now(begun.job, &begun.choice);
         let done = match begun.choice.kind {
-            ChoiceKind::Move => self.move_tables(begun).map(|()| true),
-            ChoiceKind::Removal => self.remove_tables(begun).map(|()| true),
-            ChoiceKind::Merge => self.divide(begun),
+            ChoiceKind::Move => self.move_tables(&begun).map(Some),
+            ChoiceKind::Removal => self.remove_tables(&begun).map(Some),
+            ChoiceKind::Merge => match self.divide(&begun) {
+                Ok(false) => return Ok(false),
+                done => done.map(|_| None),
+            },
         };
-        if matches!(done, Ok(false)) {
-            return done;
+        let (job, keyspace) = (begun.job, begun.keyspace);
+        if done.is_ok() {
+            let now_seconds = self.lifecycle.clock.unix_seconds();
+            self.compactor
+                .passed_over
+                .spend(keyspace, &begun.choice, now_seconds);
         }
-        let is_over = done.is_err() || begun.choice.kind != ChoiceKind::Merge;
-        let done = self.reads.unless_dropped(begun.keyspace, done.map(|_| ()));
-        let done = done.map(|()| true);
-        if is_over {
-            let past = Compaction {
-                cut_short: done.as_ref().err().map(ToString::to_string),
-                keyspace: self.reads.name_of(begun.keyspace),
-                ..began.past()
-            };
-            self.metrics.compactions.add(begun.keyspace, past);
-            self.compactor.jobs.remove(begun.job);
-            self.compactor.jobs.ended(done.clone());
+        // Whoever sees that the job is over may remove the files of its inputs.
+        drop(begun);
+        if !matches!(done, Ok(None)) {
+            self.end_at_once(job, began, keyspace, done)?;
         }
         // The other workers may have a job now, too.
         self.lifecycle.background.compaction_wanted(self);
+        Ok(true)
+    }
+
+    /// Ends a job that an edit did, or that failed before it was divided.
+    fn end_at_once(
+        &self,
+        job: u64,
+        began: Began,
+        keyspace: KeyspaceId,
+        done: Result<Option<EventKind>>,
+    ) -> Result<()> {
+        let (news, done) = match done {
+            Ok(news) => (news, Ok(())),
+            Err(error) => (None, self.reads.unless_dropped(keyspace, Err(error))),
+        };
+        let past = Compaction {
+            cut_short: done.as_ref().err().map(ToString::to_string),
+            keyspace: self.reads.name_of(keyspace),
+            ..began.past()
+        };
+        self.metrics.compactions.add(keyspace, past);
+        self.compactor.jobs.remove(job);
+        // A listener may write, and the writer may wait for the end of this removal.
+        if let Some(news) = news {
+            self.metrics.events.record(news);
+        }
+        self.compactor.jobs.ended(done.clone().map(|()| true));
         done
     }
 
-    fn move_tables(&self, begun: &Begun) -> Result<()> {
+    fn move_tables(&self, begun: &Begun) -> Result<EventKind> {
         let (keyspace, to) = (begun.keyspace, begun.choice.output);
         let inputs = begun.choice.inputs.iter();
         let numbers: Vec<u64> = inputs.map(|input| input.table.number).collect();
@@ -189,16 +210,15 @@ impl Store {
             .counters
             .moves
             .fetch_add(numbers.len() as u64, Ordering::Relaxed);
-        self.metrics.events.record(EventKind::TablesMoved {
+        Ok(EventKind::TablesMoved {
             keyspace,
             tables: numbers,
             output_level: to.level,
-        });
-        Ok(())
+        })
     }
 
     /// Removes tables that no reader sees any more, by one edit.
-    fn remove_tables(&self, begun: &Begun) -> Result<()> {
+    fn remove_tables(&self, begun: &Begun) -> Result<EventKind> {
         let keyspace = begun.keyspace;
         let inputs = begun.choice.inputs.iter();
         let numbers: Vec<u64> = inputs.clone().map(|input| input.table.number).collect();
@@ -211,12 +231,11 @@ impl Store {
             .counters
             .removals
             .fetch_add(numbers.len() as u64, Ordering::Relaxed);
-        self.metrics.events.record(EventKind::TablesRemoved {
+        Ok(EventKind::TablesRemoved {
             keyspace,
             tables: numbers,
             bytes: inputs.map(|input| input.table.size_bytes).sum(),
-        });
-        Ok(())
+        })
     }
 
     /// Ends background work. Slices that were built and not installed are thrown away.

@@ -101,7 +101,7 @@ impl Store {
             let Some(begun) = self.compactor.jobs.begin_beside(choose) else {
                 return Ok(());
             };
-            self.begin(&begun)?;
+            self.begin(begun)?;
         }
     }
 
@@ -128,7 +128,7 @@ impl Store {
             return self.wait_if_asked_for(ticket);
         };
         let job = begun.job;
-        if !self.begin(&begun)? {
+        if !self.begin(begun)? {
             self.lifecycle.background.wait_for_compaction(self)?;
             return Ok(true);
         }

@@ -109,10 +109,10 @@ impl Store {
         self.lifecycle.poisoned().is_none() && self.check_ownership(manifest).is_ok()
     }
 
-    /// Removes every waiting file at once: their space is needed.
-    pub(crate) fn delete_now(&self) {
+    /// Removes every waiting file at once: their space is needed. Returns the number of files.
+    pub(crate) fn delete_now(&self) -> usize {
         if !self.owns_tables() {
-            return;
+            return 0;
         }
         let mut removed = Vec::new();
         let mut waiting = self.files.deletions.waiting.lock();
@@ -121,7 +121,9 @@ impl Store {
             removed.extend(self.files.remove_first(&mut waiting));
         }
         drop(waiting);
+        let files = removed.len();
         self.metrics.tell(removed);
+        files
     }
 
     /// Returns whether a few more arenas and tables have space: else files are not deleted slowly.

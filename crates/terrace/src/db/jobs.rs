@@ -289,6 +289,19 @@ impl Jobs {
         let mut board = self.board.lock();
         board.jobs.retain(|other| other.id != job);
         board.put_off.clear();
+        self.changed.notify_all();
+    }
+
+    /// Waits until no removal of hidden tables is under way, or the store is poisoned. A removal is one
+    /// edit: no merge is waited for. Returns whether there was one.
+    pub(crate) fn wait_for_removals(&self, is_poisoned: impl Fn() -> bool) -> bool {
+        let mut board = self.board.lock();
+        let mut waited = false;
+        while board.removes() && !board.closed && !is_poisoned() {
+            waited = true;
+            self.changed.wait(board.waitable());
+        }
+        waited
     }
 
     /// Notes the outcome of a step that waiters want to know of.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_lsm::compaction::claim::Claim;
-use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
 use terrace_lsm::compaction::space::Space;
 
 use super::asked_for::AskedFor;
@@ -62,6 +62,12 @@ impl Board {
     pub(super) fn reserved_beside(&self, job: u64) -> u64 {
         let others = self.jobs.iter().filter(|other| other.id != job);
         others.map(Job::reserved_bytes).sum()
+    }
+
+    /// Returns whether a removal of hidden tables is under way.
+    pub(super) fn removes(&self) -> bool {
+        let mut jobs = self.jobs.iter();
+        jobs.any(|job| job.choice.kind == ChoiceKind::Removal)
     }
 
     pub(super) fn job(&mut self, id: u64) -> Option<&mut Job> {

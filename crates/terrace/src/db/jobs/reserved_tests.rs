@@ -1,5 +1,7 @@
 //! Reservations of merges that are under way at the same time.
 
+use std::time::Duration;
+
 use terrace_lsm::compaction::policy::{ChoiceKind, Input, Reason};
 use terrace_lsm::levels::testing::{added, levels, sub_level_place, version};
 
@@ -156,6 +158,27 @@ fn removals_and_moves_begin_beside_slices_that_wait() {
             jobs.remove(begun.job);
         }
     }
+}
+
+/// Its space is there when its files are gone. A merge takes longer, and may fail for want of space.
+#[test]
+fn a_removal_under_way_is_waited_for_and_no_merge_is() {
+    let jobs = Jobs::default();
+    begin(&jobs, choice(1, Reason::AskedFor), 1000);
+    assert!(!jobs.wait_for_removals(|| false), "a merge alone");
+    let removal = Choice {
+        kind: ChoiceKind::Removal,
+        ..choice(2, Reason::Hidden { tables: 2 })
+    };
+    let begun = jobs.begin_beside(|_| Some((KeyspaceId::DEFAULT, removal)));
+    let job = begun.unwrap().job;
+    assert!(!jobs.wait_for_removals(|| true), "a poisoned store");
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| jobs.wait_for_removals(|| false) && !jobs.is_under_way(job));
+        std::thread::sleep(Duration::from_millis(20));
+        jobs.remove(job);
+        assert!(waiter.join().unwrap(), "it ended before the removal");
+    });
 }
 
 #[test]
