@@ -1,14 +1,12 @@
 //! Options of a keyspace: the form of its tables and levels.
 
 pub mod table;
+#[cfg(feature = "serde")]
 mod text;
 
-use serde::{Deserialize, Serialize};
-
-use crate::Result;
-use crate::byte_size;
 use crate::option_table::{check_numbers, check_ranges};
 use crate::table::Compression;
+use crate::{Error, Result};
 
 /// The form of one keyspace's tables and levels.
 ///
@@ -26,11 +24,15 @@ use crate::table::Compression;
 /// };
 /// # let _ = pictures;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct KeyspaceOptions {
     /// Bytes of a data block before compression. Default: 4 KiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::byte_size::deserialize")
+    )]
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
@@ -43,12 +45,18 @@ pub struct KeyspaceOptions {
     /// for levels 0 and 1, LZ4 below.
     pub compression: Vec<Compression>,
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::byte_size::deserialize")
+    )]
     pub table_bytes: u64,
     /// Bytes of level 1 in a small store. In a larger one targets are counted from below. The
     /// deepest level takes the rest of the others, and level 1 may have from a quarter of this to
     /// `level_ratio` times a quarter. Default: 512 MiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::byte_size::deserialize")
+    )]
     pub level1_bytes: u64,
     /// How many times larger a level is than the one above it; the deepest is four fifths of it as large. Default:
     /// 10.
@@ -61,7 +69,7 @@ impl Default for KeyspaceOptions {
             block_bytes: 4 << 10,
             restart_interval: 16,
             filter_bits_per_key: 10,
-            compression: vec![Compression::None, Compression::None, Compression::Lz4],
+            compression: default_compression(),
             table_bytes: 64 << 20,
             level1_bytes: 512 << 20,
             level_ratio: 10,
@@ -82,6 +90,13 @@ impl KeyspaceOptions {
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         check_ranges(&[("compression.len()", self.compression.len() as u64, 0, 64)])?;
+        let mut asked_for = self.compression.iter();
+        if let Some(left_out) = asked_for.find(|asked_for| !asked_for.is_built_in()) {
+            let name = left_out.name();
+            return Err(Error::invalid(format!(
+                "compression: \"{name}\" needs the feature `{name}`, without which this program was built"
+            )));
+        }
         let filter_bits = u64::from(self.filter_bits_per_key);
         check_numbers(
             table::KEYSPACE,
@@ -94,6 +109,14 @@ impl KeyspaceOptions {
                 ("level_ratio", self.level_ratio),
             ],
         )
+    }
+}
+
+/// Returns the default: young levels are written soon again, so only the deeper ones are compressed.
+fn default_compression() -> Vec<Compression> {
+    match Compression::Lz4.is_built_in() {
+        true => vec![Compression::None, Compression::None, Compression::Lz4],
+        false => vec![Compression::None],
     }
 }
 

@@ -17,6 +17,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod block_value;
+#[cfg(feature = "serde")]
 pub mod byte_size;
 pub mod coding;
 pub mod compaction;
@@ -40,11 +41,13 @@ pub mod peaks;
 pub mod range_tombstones;
 pub mod read_point;
 pub mod region_loss;
+#[cfg(feature = "serde")]
 pub mod serial;
 pub mod sync;
 pub mod table;
 pub mod things;
 pub mod time_profile;
+#[cfg(feature = "serde")]
 pub mod toml_text;
 
 pub use error::{Error, Result};

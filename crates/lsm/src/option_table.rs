@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::{Error, Result};
 
 /// An option as reference, TOML and help show it.
@@ -70,16 +68,17 @@ pub enum DefaultValue {
 }
 
 /// Moment from which a change of an option applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum Applies {
     /// The open store goes by the new value.
-    #[serde(rename = "live")]
+    #[cfg_attr(feature = "serde", serde(rename = "live"))]
     Live,
     /// Tables that are written from then on have the new value. Older tables keep theirs.
-    #[serde(rename = "next table")]
+    #[cfg_attr(feature = "serde", serde(rename = "next table"))]
     NextTable,
     /// The next opening of the store takes the new value.
-    #[serde(rename = "at open")]
+    #[cfg_attr(feature = "serde", serde(rename = "at open"))]
     AtOpen,
 }
 

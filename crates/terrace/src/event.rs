@@ -1,9 +1,8 @@
 //! An event: something that a store did in the background.
 
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
 use terrace_lsm::things::{Numbered, things};
 use terrace_storage::Escaped;
 
@@ -208,8 +207,13 @@ impl EventKind {
 }
 
 /// Writes number, time in seconds since 1970, thread, the name of the kind, and the text.
-impl Serialize for Event {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+#[cfg(feature = "serde")]
+impl serde::Serialize for Event {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        use std::time::UNIX_EPOCH;
+
+        use serde::ser::SerializeStruct;
+
         let since_epoch = self.time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut fields = to.serialize_struct("Event", 5)?;
         fields.serialize_field("number", &self.number)?;

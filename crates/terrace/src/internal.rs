@@ -25,6 +25,7 @@ pub use terrace_lsm::levels::fuzz::{fuzz_current, fuzz_edit, fuzz_manifest};
 pub use terrace_lsm::table::FilterBench;
 pub use terrace_lsm::table::forging::forge_blocks;
 pub use terrace_lsm::table::fuzz::{fuzz_block, fuzz_forged, fuzz_table};
+#[cfg(feature = "serde")]
 pub use terrace_lsm::toml_text::toml_refusal;
 
 /// A keyspace beside the default one.

@@ -7,6 +7,7 @@ mod memory_bound;
 mod persist_method;
 mod read_buffer;
 pub(crate) mod table;
+#[cfg(feature = "serde")]
 mod text;
 
 use std::fmt;
@@ -14,12 +15,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use terrace_lsm::byte_size;
 use terrace_lsm::compaction::policy::settings::{CompactionPolicy, PolicySettings};
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::Domain;
-use terrace_lsm::serial::paths;
 use terrace_lsm::table::Compression;
 use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
@@ -32,7 +30,8 @@ use crate::event::EventListener;
 use crate::randomness::Randomness;
 
 /// The events that an acknowledged write survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Durability {
     /// Death of the process; a power cut keeps a prefix of the writes. A write is a copy into a
@@ -106,8 +105,9 @@ impl fmt::Debug for RegionSource {
 }
 
 /// The runner of flushes and compactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
     /// [`Options::compaction_threads`] merge, one installs the tables that they wrote, and one
@@ -134,8 +134,9 @@ pub enum Background {
 ///
 /// Settings are data and can be kept in a file, see [`Options::from_toml`]; components are objects:
 /// `storage`, `region` and `event_listener`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Options {
     /// Whether to make a store if the directory holds none. Default: true.
     pub create_if_missing: bool,
@@ -163,7 +164,10 @@ pub struct Options {
     /// # db.close()?;
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    #[serde(rename = "wait_for_lock_seconds", with = "text::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "wait_for_lock_seconds", with = "text::seconds")
+    )]
     pub wait_for_lock: Option<Duration>,
     /// Events that an acknowledged write survives. `None`: as the store was last opened,
     /// `CrashSafe` for a new one. Default: `None`.
@@ -173,7 +177,10 @@ pub struct Options {
     /// about that long; not with [`Background::Inline`]. In TOML `persist_every_seconds`. Default
     /// (`None`): writes are persisted by flushes, and when a write or
     /// [`Db::persist`](crate::Db::persist) asks for it.
-    #[serde(rename = "persist_every_seconds", with = "text::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "persist_every_seconds", with = "text::seconds")
+    )]
     pub persist_every: Option<Duration>,
 
     /// Bytes of memory that the store takes: arenas with their indexes, caches, filters and top indexes
@@ -185,12 +192,18 @@ pub struct Options {
     ///
     /// The bound is the store's. An allocator with an arena for each thread takes more: give a program
     /// that uses glibc's the environment `MALLOC_ARENA_MAX=1`.
-    #[serde(deserialize_with = "byte_size::deserialize_some")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize_some")
+    )]
     pub memory_bytes: Option<u64>,
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery. This is the
     /// full size: a store begins with one of 256 KiB, and each next one has four times the bytes.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
     pub arena_bytes: u64,
     /// Number of arenas of the full size that may hold unflushed writes at a time, the active one
     /// included; smaller ones count by their bytes. Writers are slowed down while the last two are
@@ -198,12 +211,18 @@ pub struct Options {
     /// Default: 3.
     pub max_arenas: usize,
     /// Bytes of the largest batch. Default: 256 MiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
     pub max_batch_bytes: u64,
 
     /// Bytes of a data block before compression, in the default keyspace, like all fields that
     /// [`KeyspaceOptions`] lists. Default: 4 KiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
     pub block_bytes: usize,
     /// Entries between two whole keys in a block. Default: 16.
     pub restart_interval: usize,
@@ -214,7 +233,10 @@ pub struct Options {
     /// for levels 0 and 1, LZ4 below.
     pub compression: Vec<Compression>,
     /// Bytes of a table that a compaction writes. Default: 64 MiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
     pub table_bytes: u64,
 
     /// Rule that keeps tables in shape: which tables are merged, and when. A store may be opened
@@ -255,7 +277,10 @@ pub struct Options {
     pub level0_slowdown: usize,
     /// Target size of level 1, of no effect with the policy `Tiered`. Default: 512 MiB, as much as
     /// goes down from level 0 at a time with arenas of 64 MiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
     pub level1_bytes: u64,
     /// Size of a level as a multiple of the one above it; with the policies `Tiered` and `Lazy` the
     /// number of sub-levels that send a level down. Default: 10.
@@ -275,13 +300,19 @@ pub struct Options {
     ///
     /// Not limited: new writes in arenas, the manifest, and all reads, those of merges included. At
     /// least 64 KiB. Default (`None`): no limit.
-    #[serde(deserialize_with = "byte_size::deserialize_some")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize_some")
+    )]
     pub background_bytes_per_second: Option<u64>,
 
     /// Bytes of memory for data read from tables: blocks, and the entries of the read buffer. Up to
     /// a quarter of them, and up to three quarters of the part that the read buffer leaves, holds
     /// blocks of the index that stay as long as their table does. Default: 64 MiB.
-    #[serde(deserialize_with = "byte_size::deserialize")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
     pub cache_bytes: u64,
     /// Settings of the read buffer, which keeps the newest versions of keys that are read again and
     /// again, entry by entry. More of them fit than in blocks, and reads find them faster. Default:
@@ -313,17 +344,23 @@ pub struct Options {
     pub max_open_tables: Option<usize>,
 
     /// Place of files. Default: the real file system.
-    #[serde(skip, default = "real_storage")]
+    #[cfg_attr(feature = "serde", serde(skip, default = "real_storage"))]
     pub storage: Arc<dyn Storage>,
     /// Place of new writes. Default (`None`): arena files in the store's directory, or anonymous
     /// memory if `durability` is `Volatile`.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub region: Option<RegionSource>,
     /// A directory for arenas, on a device or mount of their own; made if it is missing. It belongs
     /// to one store. Once a store has unflushed writes there, it opens with this directory only,
     /// wherever that is mounted. After `flush` and `close` you may give it another one, or none.
     /// Default (`None`): arenas are in the store's directory.
-    #[serde(with = "paths::option", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            with = "terrace_lsm::serial::paths::option",
+            skip_serializing_if = "Option::is_none"
+        )
+    )]
     pub region_dir: Option<PathBuf>,
     /// Whether to open with the contents of tables although unflushed writes are missing with their
     /// region. The loss is recorded, and [`Recovery`](crate::Recovery) and
@@ -333,7 +370,7 @@ pub struct Options {
     /// Whether `terrace_tools::repair` takes in the tables that openings kept when they dropped the
     /// end of the manifest; see [`Recovery::unlisted_tables`](crate::Recovery::unlisted_tables).
     /// Openings ignore it. Default: false.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub take_unlisted: bool,
     /// Method by which arenas in files take new writes; of no effect where `region` is given or the
     /// store is `Volatile`. Default: as suits the file system.
@@ -347,15 +384,15 @@ pub struct Options {
     pub background: Background,
     /// Listener that the store calls with each event in the background, as it happens. Default:
     /// none; see [`Db::events`](crate::Db::events) for the last events.
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub event_listener: Option<Arc<dyn EventListener>>,
     /// Constants that tests replace.
     #[doc(hidden)]
-    #[serde(skip_serializing_if = "Constants::are_own")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Constants::are_own"))]
     pub constants: Constants,
     /// Source of the random numbers of tables and openings. Tests seed it so that runs repeat.
     #[doc(hidden)]
-    #[serde(skip)]
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub randomness: Randomness,
 }
 

@@ -1,12 +1,11 @@
 //! The superseded versions that the oldest snapshot keeps, in tables that would be due without it.
 
-use serde::{Deserialize, Serialize};
-
 use crate::SequenceNumber;
 use crate::levels::Table;
 
 /// The oldest live snapshot, and the space that it keeps on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct OldestSnapshot {
     /// Its number (`Snapshot::sequence`).

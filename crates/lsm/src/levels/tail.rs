@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::manifest::manifest_file_name;
 use super::mark::MARK_BYTES;
 use super::record::{ALIGNMENT, KIND_EDIT, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, checksum};
@@ -11,7 +9,8 @@ use crate::coding::Decoder;
 use crate::things::things;
 
 /// Bytes at the end of the manifest that are no edit. The opening drops them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ManifestTail {
     /// Name of the manifest's file.

@@ -1,20 +1,19 @@
 //! Blocks as they lie in the file: compressed where that pays, and sealed with a checksum.
 
-use std::cell::RefCell;
 use std::io;
 
-use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
-use zstd::bulk::{Compressor, Decompressor};
 
+use super::codec::{Codec, decompressed};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Malformed};
 use crate::coding::Decoder;
 use crate::debug_expect::DebugExpect;
 use crate::time_profile::{Stage, leaf};
 
 /// How the blocks of a table are compressed. The numbers are stored and never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[repr(u8)]
 pub enum Compression {
     /// Blocks are stored as they are.
@@ -34,6 +33,15 @@ impl Compression {
             3 => Compression::Zstd,
             _ => return None,
         })
+    }
+
+    /// Returns whether this program has the code for it: `lz4` and `zstd` are features of the crate.
+    pub const fn is_built_in(self) -> bool {
+        match self {
+            Compression::None => true,
+            Compression::Lz4 => cfg!(feature = "lz4"),
+            Compression::Zstd => cfg!(feature = "zstd"),
+        }
     }
 
     /// Returns the name in dumps and statistics.
@@ -57,25 +65,17 @@ impl Compression {
     }
 }
 
-const ZSTD_LEVEL: i32 = 3;
-
 /// Turns contents into stored blocks; keeps its buffers from block to block.
 pub(super) struct Sealer {
     compression: Compression,
-    zstd: Option<Compressor<'static>>,
-    scratch: Vec<u8>,
+    codec: Codec,
 }
 
 impl Sealer {
     pub(super) fn new(compression: Compression) -> io::Result<Self> {
-        let zstd = match compression {
-            Compression::Zstd => Some(Compressor::new(ZSTD_LEVEL)?),
-            Compression::None | Compression::Lz4 => None,
-        };
         Ok(Sealer {
             compression,
-            zstd,
-            scratch: Vec::new(),
+            codec: Codec::new(compression)?,
         })
     }
 
@@ -83,37 +83,11 @@ impl Sealer {
     /// Contents that compression does not shrink by an eighth are stored as they are.
     pub(super) fn seal(&mut self, contents: &[u8], offset: u64, out: &mut Vec<u8>) -> BlockHandle {
         let worth_it = contents.len() - contents.len() / 8;
-        match self.compress(contents) {
-            Some(length) if length < worth_it => {
-                let compressed = self
-                    .scratch
-                    .get(..length)
-                    .debug_expect("a compressed block fits the bound");
+        match self.codec.compress(contents) {
+            Some(compressed) if compressed.len() < worth_it => {
                 append(compressed, self.compression, contents.len(), offset, out)
             }
             _ => seal_plain(contents, offset, out),
-        }
-    }
-
-    /// Compresses into the scratch buffer; `None` if that is not wanted or fails.
-    fn compress(&mut self, contents: &[u8]) -> Option<usize> {
-        match self.compression {
-            Compression::None => None,
-            Compression::Lz4 => {
-                let _packing = leaf(Stage::Compression);
-                let bound = lz4_flex::block::get_maximum_output_size(contents.len());
-                self.scratch.resize(bound, 0);
-                lz4_flex::block::compress_into(contents, &mut self.scratch).ok()
-            }
-            Compression::Zstd => {
-                let _packing = leaf(Stage::Compression);
-                let bound = zstd::zstd_safe::compress_bound(contents.len());
-                self.scratch.resize(bound, 0);
-                let compressor = self.zstd.as_mut()?;
-                compressor
-                    .compress_to_buffer(contents, self.scratch.as_mut_slice())
-                    .ok()
-            }
         }
     }
 }
@@ -189,13 +163,7 @@ pub(super) fn unseal(mut stored: Vec<u8>, offset: u64, most: usize) -> Result<Un
     stored.truncate(body_length);
     let contents = match compression {
         Compression::None => Some(stored),
-        Compression::Lz4 => {
-            let _unpacking = leaf(Stage::Decompression);
-            let mut contents = vec![0; length];
-            let result = lz4_flex::block::decompress_into(&stored, &mut contents);
-            (result.ok() == Some(length)).then_some(contents)
-        }
-        Compression::Zstd => unpack_zstd(&stored, length),
+        packed => decompressed(packed, &stored, length),
     };
     match contents {
         Some(contents) if contents.len() == length => Ok(Unsealed {
@@ -204,21 +172,6 @@ pub(super) fn unseal(mut stored: Vec<u8>, offset: u64, most: usize) -> Result<Un
         }),
         _ => Err(Malformed::new(0, "the block cannot be decompressed")),
     }
-}
-
-thread_local! {
-    /// A Zstandard context is large and slow to make, a block is small: one for each thread.
-    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
-fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
-    let _unpacking = leaf(Stage::Decompression);
-    DECOMPRESSOR.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = Decompressor::new().ok();
-        }
-        slot.as_mut()?.decompress(stored, length).ok()
-    })
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod block_bounds;
 mod block_builder;
 mod cache;
 mod check;
+mod codec;
 mod compression;
 mod cursor;
 mod descriptors;

@@ -350,6 +350,13 @@ fn read_footer(source: &BlockSource, purpose: Purpose) -> Result<(TablePropertie
             "the table's filter is of kind {number}, which is not known"
         )),
     })?;
+    let compression = properties.compression;
+    if !compression.is_built_in() {
+        let name = compression.name();
+        return Err(unsupported(format!(
+            "the table is compressed with {name}, and this program was built without the feature `{name}`"
+        )));
+    }
     Ok((properties, footer))
 }
 

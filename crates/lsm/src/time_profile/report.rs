@@ -3,9 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::serial;
 use crate::things::things;
 
 /// Where the time of operations went since the store was opened, by stages. A random draw chose
@@ -24,7 +21,8 @@ use crate::things::things;
 /// println!("{profile}");
 /// # Ok::<(), terrace::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct TimeProfile {
     /// `write`, `get`, `seek` and `step` of iterators, `flush`, `merge` (a slice of one): always
@@ -33,8 +31,9 @@ pub struct TimeProfile {
 }
 
 /// The operations of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct PathProfile {
     /// Its name.
@@ -46,7 +45,10 @@ pub struct PathProfile {
     /// How many there were, estimated by that. Where `one_in` is 1 it is exact.
     pub operations: u64,
     /// Time of all of them, estimated: the sum of the stages.
-    #[serde(rename = "seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "seconds", with = "crate::serial::seconds")
+    )]
     pub time: Duration,
     /// Stages that took time, in the order in which an operation comes to them, about. The time of
     /// one that is inside another counts for it alone.
@@ -54,15 +56,19 @@ pub struct PathProfile {
 }
 
 /// A stage of operations.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct StageProfile {
     /// Its name.
     pub stage: String,
     /// Time of the stage in all operations, watched or not, estimated; `held back` and `persist` of
     /// writes are measured each time.
-    #[serde(rename = "seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "seconds", with = "crate::serial::seconds")
+    )]
     pub time: Duration,
     /// Of the time of all stages, from 0 to 1.
     pub share: f64,

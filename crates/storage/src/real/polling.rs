@@ -16,6 +16,7 @@
 //!
 //! After any failure here, a plain read follows.
 
+#[cfg_attr(not(feature = "io-uring"), path = "polling/no_ring.rs")]
 mod ring;
 
 use std::collections::BTreeMap;
@@ -32,8 +33,6 @@ use parking_lot::Mutex;
 use self::ring::Ring;
 use crate::ForkMark;
 
-/// Longer than a read of a solid-state device, shorter than one of a disk.
-const PATIENCE: Duration = Duration::from_micros(200);
 /// Time for which all readers sleep after an interruption.
 const RETREAT: Duration = Duration::from_millis(10);
 /// Each ring takes a descriptor.

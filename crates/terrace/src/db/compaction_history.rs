@@ -4,10 +4,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
 use terrace_lsm::levels::Version;
-use terrace_lsm::serial;
 use terrace_lsm::sync::Instant;
 
 use crate::KeyspaceId;
@@ -17,7 +15,8 @@ use crate::db::lock_order::{OrderedMutex, place};
 pub(crate) const KEPT: usize = 256;
 
 /// A merge or a move of tables that has ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Compaction {
     /// Number of the job, as in events.
@@ -25,10 +24,19 @@ pub struct Compaction {
     /// Present name of its keyspace; for a keyspace dropped since, the name when the job ended.
     pub keyspace: String,
     /// Time when it was chosen.
-    #[serde(rename = "began_seconds", with = "serial::milliseconds_since_1970")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            rename = "began_seconds",
+            with = "terrace_lsm::serial::milliseconds_since_1970"
+        )
+    )]
     pub began: SystemTime,
     /// Time that it took from then on, with the waiting for threads.
-    #[serde(rename = "duration_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "duration_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub duration: Duration,
     /// Reason why it was chosen, in words.
     pub reason: String,
@@ -63,8 +71,9 @@ pub struct Compaction {
 }
 
 /// Kind of a compaction's work on its inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum CompactionKind {
     /// They are read and written as new tables.

@@ -1,6 +1,7 @@
 //! Events of a store's background work, reported as they happen and kept for a while.
 
 mod listener;
+#[cfg_attr(not(feature = "tracing"), path = "events/no_trace.rs")]
 pub(crate) mod trace;
 
 use std::collections::VecDeque;

@@ -9,8 +9,6 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
-use terrace_lsm::serial;
 use terrace_lsm::sync::Instant;
 use terrace_lsm::time_profile::TIMED_ONE_IN;
 
@@ -89,8 +87,9 @@ impl Latency {
 }
 
 /// Durations of operations since the store was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct LatencyStatistics {
     /// Reads of one key.
@@ -107,8 +106,9 @@ pub struct LatencyStatistics {
 }
 
 /// Durations of one kind of operation: quantiles of the timed ones, each at most 1 % too long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Distribution {
     /// Number of operations of which one was timed, on average.
@@ -116,22 +116,40 @@ pub struct Distribution {
     /// Number of operations that were timed.
     pub count: u64,
     /// The time that these took together.
-    #[serde(rename = "sum_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "sum_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub sum: Duration,
     /// Half of them took no longer.
-    #[serde(rename = "p50_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "p50_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub p50: Duration,
     /// Nine of ten took no longer.
-    #[serde(rename = "p90_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "p90_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub p90: Duration,
     /// 99 of 100 took no longer.
-    #[serde(rename = "p99_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "p99_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub p99: Duration,
     /// 999 of 1,000 took no longer.
-    #[serde(rename = "p999_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "p999_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub p999: Duration,
     /// The longest of them.
-    #[serde(rename = "max_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "max_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub max: Duration,
 }
 

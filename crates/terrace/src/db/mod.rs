@@ -56,6 +56,7 @@ pub(crate) mod recover;
 mod recovered_arenas;
 pub(crate) mod region_home;
 pub(crate) mod regions;
+#[cfg(feature = "serde")]
 pub(crate) mod report_forms;
 pub(crate) mod reserve;
 pub(crate) mod sizes;

@@ -11,7 +11,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use terrace_lsm::data_files::DataFiles;
 use terrace_lsm::key::MAX_KEYSPACE;
 use terrace_lsm::levels::{LiveArena, ManifestState, ManifestTail};
@@ -28,7 +27,8 @@ use crate::write_buffer::recovery::{ArenaFacts, Plan, judge};
 use crate::{Error, Result, SequenceNumber, parallel};
 
 /// Findings of an opening of a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Recovery {
     /// Whether the store had been closed in order.
@@ -54,7 +54,10 @@ pub struct Recovery {
     pub region_loss: Option<RegionLoss>,
     /// Arenas in the directory that are another store's, or of a newer release. They prove nothing
     /// about this store: it leaves them alone. Move them away, or run repair.
-    #[serde(flatten, with = "terrace_lsm::serial::paths::foreign_files")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(flatten, with = "terrace_lsm::serial::paths::foreign_files")
+    )]
     pub foreign_files: Vec<PathBuf>,
 }
 

@@ -7,17 +7,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 use terrace_lsm::region_loss::RegionLoss;
-use terrace_lsm::serial;
 use terrace_lsm::time_profile::TimeProfile;
 use terrace_storage::IoStatistics;
 
 pub use self::levels_report::{KeyspaceReport, LevelsReport, SubLevelReport, TableReport};
 use crate::db::latencies::LatencyStatistics;
 use crate::db::recover::Recovery;
-use crate::db::report_forms;
 use crate::options::Durability;
 use crate::read_buffer::ReadBufferStatistics;
 use crate::stall_cause::StallCause;
@@ -48,7 +45,8 @@ pub(crate) struct Counters {
 /// Contents of a store, and its work since it was opened. Serialised, times are numbers of seconds
 /// and errors are their words. A path that is not UTF-8 is there in hexadecimal, too, as
 /// `region_dir_hex`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Statistics {
     /// Events that an acknowledged write survives.
@@ -62,7 +60,10 @@ pub struct Statistics {
     /// Medium of the arenas: a file system's name, or `dram`.
     pub region_medium: String,
     /// The region directory, if the arenas are not in the store's own.
-    #[serde(flatten, with = "serial::paths::region_dir")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(flatten, with = "terrace_lsm::serial::paths::region_dir")
+    )]
     pub region_dir: Option<PathBuf>,
     /// Every loss of a region that was accepted since the store was made, in order.
     pub region_losses: Vec<RegionLoss>,
@@ -77,7 +78,7 @@ pub struct Statistics {
     /// Levels 0, 1, 2, ... of all keyspaces together.
     pub levels: Vec<LevelStatistics>,
     /// Bytes and operations, by purpose.
-    #[serde(with = "serial::io")]
+    #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::io"))]
     pub io: IoStatistics,
     /// Bytes of keys and values accepted.
     pub user_bytes: u64,
@@ -91,20 +92,29 @@ pub struct Statistics {
     /// Where they hold other keys the figure is too high. `None` without tables.
     pub space_amplification: Option<f64>,
     /// Durations of operations.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub latencies: LatencyStatistics,
     /// Time of operations by stage.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub time: TimeProfile,
     /// Bytes that merges still have to write until every level is within its target, estimated.
     pub debt_bytes: u64,
     /// The limit on background writes; `None` if the store was opened without one.
     pub write_rate: Option<WriteRateStatistics>,
     /// Time that writers were held back, by cause.
-    #[serde(rename = "stall_seconds", with = "report_forms::stalls")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "stall_seconds", with = "crate::db::report_forms::stalls")
+    )]
     pub stalls: Vec<(StallCause, Duration)>,
     /// The longest of those times.
-    #[serde(rename = "longest_stall_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            rename = "longest_stall_seconds",
+            with = "terrace_lsm::serial::seconds"
+        )
+    )]
     pub longest_stall: Duration,
     /// Arenas flushed, merges and moves of tables done.
     pub flushes: u64,
@@ -112,57 +122,58 @@ pub struct Statistics {
     pub merges: u64,
     /// Merges that dropped less than half of the predicted versions. Their outputs are not merged
     /// for their duplicates before more has come.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub setbacks: u64,
     /// Entries that went into merges.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub merged_entries: u64,
     /// Entries of these that the merges dropped.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub dropped_entries: u64,
     /// Slices of merges that were installed.
     pub slices: u64,
     /// Tables moved without being read.
     pub moves: u64,
     /// Number of tables removed without being read, since deleted ranges hid all their entries.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub removals: u64,
     /// Tables that no version lists any more, whose files are still to be deleted.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub tables_to_delete: u64,
     /// Connections to the inspection socket that other users made, and that were hung up on.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub strangers_refused: u64,
     /// Background steps that failed and were repeated.
     pub retries: u64,
     /// The last failure of a background step.
-    #[serde(with = "serial::error_text")]
+    #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::error_text"))]
     pub last_error: Option<Error>,
     /// Whether reads of tables can be waited for on the processor; `None` if the options do not ask
     /// for that ([`Options::poll_reads`](crate::Options::poll_reads)).
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub polls_reads: Option<bool>,
     /// Reason that writes are refused, if they are.
-    #[serde(with = "serial::error_text")]
+    #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::error_text"))]
     pub poisoned: Option<Error>,
     /// Bytes of the file `RESERVE`. A full disk gives them back to steps that make room.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub reserve_bytes: u64,
     /// True if a full disk took the reserve. The store refuses new values until it has made a
     /// reserve again.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub lacks_reserve: bool,
     /// Live snapshots, iterators' own included.
     pub snapshots: usize,
     /// The oldest of them, with the superseded versions that stay on the disk for it; `None` without any.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub oldest_snapshot: Option<OldestSnapshot>,
     /// Findings of the opening.
     pub recovery: Recovery,
 }
 
 /// The numbers of writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Sequences {
     /// The last one given and acknowledged: readers see everything up to it.
@@ -176,7 +187,8 @@ pub struct Sequences {
 }
 
 /// Arenas by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ArenaStatistics {
     /// The generation being written; 0 if none.
@@ -194,7 +206,8 @@ pub struct ArenaStatistics {
 }
 
 /// Memory, by budget.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemoryStatistics {
     /// Images of the active and sealed arenas and of spares.
@@ -214,13 +227,14 @@ pub struct MemoryStatistics {
     pub table_metadata_bytes: u64,
     /// Bytes kept of tables' sketches, by which merges are chosen. There is one union for each
     /// sub-level that the policy asks about, and while there are snapshots a sample of versions.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub sketch_bytes: u64,
 }
 
 /// The limit on background writes; see
 /// [`Options::background_bytes_per_second`](crate::Options::background_bytes_per_second).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WriteRateStatistics {
     /// The rate in the options.
@@ -230,12 +244,16 @@ pub struct WriteRateStatistics {
     /// Writes of merges that were held back.
     pub waits: u64,
     /// The time that they were held back, all threads together.
-    #[serde(rename = "waited_seconds", with = "serial::seconds")]
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "waited_seconds", with = "terrace_lsm::serial::seconds")
+    )]
     pub waited: Duration,
 }
 
 /// One level of all keyspaces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelStatistics {
     /// Its sub-levels.

@@ -1,25 +1,24 @@
 //! Constants of the engine that tests, simulations and reproductions of published experiments replace.
 
-use serde::{Deserialize, Serialize};
-
 use crate::options::{Options, ReadBufferStructure};
 use crate::{Error, Result};
 
 /// Constants of the engine. They are no settings: no store is better with others, and there is no promise
 /// on their names.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Constants {
     /// Part of an arena that its index may take. `None`: half.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub arena_index_bytes: Option<u64>,
     /// Memory of flushed arenas that readers may keep. `None`: 64 MiB, or nothing where memory is bounded.
     /// Beyond it reads copy, and iterators move on to the tables.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub pinned_bytes: Option<u64>,
     /// Sub-levels of level 0 that stop writers. `None`: 16 more than slow them down.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub level0_stop: Option<usize>,
     /// Debt of compactions that slows writers down, and that stops them.
     pub debt_slowdown_bytes: u64,
@@ -35,7 +34,7 @@ pub struct Constants {
     /// Whether the read buffer keeps entries even where the cache holds every block of the store.
     pub while_blocks_fit: bool,
     /// Whether the read buffer takes the memory of idle arenas. `None`: where memory is bounded.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub borrows_arenas: Option<bool>,
 }
 
@@ -58,6 +57,7 @@ impl Default for Constants {
 
 impl Constants {
     /// Returns whether they are the engine's own, which no file of options shows.
+    #[cfg(feature = "serde")]
     pub(super) fn are_own(&self) -> bool {
         *self == Constants::default()
     }

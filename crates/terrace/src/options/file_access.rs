@@ -1,12 +1,12 @@
 //! The users that may open a store's files.
 
-use serde::{Deserialize, Serialize};
 use terrace_storage::Access;
 
 /// Users that may open the files and directories that a store makes. Existing ones keep their
 /// modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum FileAccess {
     /// The user that runs the process: files have mode 0600, directories 0700.

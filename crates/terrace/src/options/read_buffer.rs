@@ -1,7 +1,5 @@
 //! Options of the read buffer.
 
-use serde::{Deserialize, Serialize};
-
 /// Settings of the read buffer; see [`Options::read_buffer`](crate::Options::read_buffer).
 ///
 /// ```
@@ -17,8 +15,9 @@ use serde::{Deserialize, Serialize};
 /// };
 /// # let _ = options;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct ReadBufferOptions {
     /// Writes that enter the buffer. Default: [`ForwardPolicy::Resident`].
     pub policy: ForwardPolicy,
@@ -42,8 +41,9 @@ impl Default for ReadBufferOptions {
 }
 
 /// The writes that enter the read buffer. Reads see the same under each policy; only speed differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ForwardPolicy {
     /// A write brings the buffer's entry for its key up to date, if there is one. New writes are in
@@ -56,8 +56,9 @@ pub enum ForwardPolicy {
 
 /// The structure in which the read buffer keeps its entries: a constant that measurements replace.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ReadBufferStructure {
     /// A hash table over rings of bytes, in shards.

@@ -1,9 +1,8 @@
 //! The statistics of the read buffer.
 
-use serde::{Deserialize, Serialize};
-
 /// Contents of the read buffer, and its work since the store was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ReadBufferStatistics {
     /// Gets that it answered.

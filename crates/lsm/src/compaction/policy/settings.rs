@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 /// The rule that chooses the tables to merge, and when. Reads are right under each rule. The rules
 /// differ in the bytes written for each byte that comes in, the space that stale versions take, and
 /// the number of tables that a read has to ask.
@@ -19,8 +17,9 @@ use serde::{Deserialize, Serialize};
 /// # db.close()?;
 /// # Ok::<(), terrace::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum CompactionPolicy {
     /// Each level below level 0 is one sorted run, `level_ratio` times as large as the one above.

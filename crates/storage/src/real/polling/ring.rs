@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::PATIENCE;
-
 /// Longest time between two looks at the queue, unless another thread or another machine ran.
 const INTERRUPTION: Duration = Duration::from_micros(100);
+
+/// Longer than a read of a solid-state device, shorter than one of a disk.
+const PATIENCE: Duration = Duration::from_micros(200);
 
 /// The kernel's answer: a count of bytes, or an error's number below zero.
 pub(super) struct Answer {

@@ -1,6 +1,5 @@
 //! Merges under way as the board shows them, and the counts that are kept as they go on.
 
-use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::policy::{Choice, ChoiceKind};
 use terrace_lsm::levels::Table;
 
@@ -9,7 +8,8 @@ use crate::db::compaction_history::Began;
 use crate::{Error, KeyspaceId};
 
 /// A merge that is being carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MergeUnderWay {
     /// Number of the merge, as events tell it.

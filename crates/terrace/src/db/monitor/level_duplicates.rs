@@ -3,7 +3,6 @@
 //! A policy asks about the runs that it might merge, and many policies ask nothing. A report covers
 //! every level, so the sketches are read for it; those that the monitor has are used.
 
-use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::run::Run;
 use terrace_lsm::levels::KeyspaceLevels;
 use terrace_lsm::table::Sketch;
@@ -14,7 +13,8 @@ use crate::db::Store;
 use crate::db::owners::Files;
 
 /// The contents of a level, all of its sub-levels together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelDuplicates {
     /// Versions, tombstones included.

@@ -2,33 +2,34 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use terrace_lsm::compaction::policy::described_by;
 use terrace_lsm::levels::{FIRST_FLUSH_AGE, KeyspaceLevels, Place, SubLevel, Table};
 
 use crate::SequenceNumber;
+use crate::db::Store;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::under_way::MergeUnderWay;
 use crate::db::monitor::LevelDuplicates;
-use crate::db::{Store, report_forms};
 
 /// Every table, in its place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LevelsReport {
     /// Keyspaces in the order of their numbers.
     pub keyspaces: Vec<KeyspaceReport>,
     /// Tables that no version lists any more, whose files are still to be deleted.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub tables_to_delete: u64,
     /// The last merges and moves since the store was opened, in the order in which they ended; see
     /// [`Db::compactions`](crate::Db::compactions).
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub compactions: Vec<Compaction>,
 }
 
 /// The levels of one keyspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct KeyspaceReport {
     /// Its number.
@@ -36,22 +37,23 @@ pub struct KeyspaceReport {
     /// Its name.
     pub name: String,
     /// Its levels from the top, each with its sub-levels from the youngest.
-    #[serde(with = "report_forms::levels")]
+    #[cfg_attr(feature = "serde", serde(with = "crate::db::report_forms::levels"))]
     pub levels: Vec<Vec<SubLevelReport>>,
     /// Numbers of versions and keys in each of the same levels; empty unless they were asked for,
     /// as [`Db::levels_with_duplicates`](crate::Db::levels_with_duplicates) does.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub duplicates: Vec<LevelDuplicates>,
     /// Bytes that its merges still have to write until every level is within its target, estimated.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub debt_bytes: u64,
     /// Its merges under way.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub merges: Vec<MergeUnderWay>,
 }
 
 /// One sub-level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SubLevelReport {
     /// Its name.
@@ -60,15 +62,22 @@ pub struct SubLevelReport {
     pub age: u64,
     /// The flush or bulk load that the oldest of its writes came with, counted from 1; `None` if it is
     /// the one sub-level that the leveled policy keeps in a level, older than all others.
-    #[serde(default)]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub oldest_flush: Option<u64>,
     /// Its tables in key order.
     pub tables: Vec<TableReport>,
 }
 
 /// One table. Serialised, a key that is not UTF-8 is in hexadecimal, under a name that says so.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "report_forms::TableForm", try_from = "report_forms::TableForm")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(
+        into = "crate::db::report_forms::TableForm",
+        try_from = "crate::db::report_forms::TableForm"
+    )
+)]
 #[non_exhaustive]
 pub struct TableReport {
     /// The number in its file's name.
