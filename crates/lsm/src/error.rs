@@ -122,6 +122,17 @@ pub enum Error {
     },
     /// A key was written after it was read, or may have been. Read again and retry.
     Conflict,
+    /// A key or value was written by another type than the one by which it is read. See `Keyspace::typed`.
+    OtherType {
+        /// The keyspace.
+        keyspace: String,
+        /// The key, as bytes.
+        key: Vec<u8>,
+        /// `key` or `value`.
+        part: &'static str,
+        /// The name of the type by which it was read.
+        expected: &'static str,
+    },
     /// The write would have waited for flush or compaction, and was not to. Nothing was written;
     /// try again later.
     WouldStall,

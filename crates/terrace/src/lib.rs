@@ -12,6 +12,16 @@
 //! assert_eq!(db.get("key")?.unwrap(), "value");
 //! # Ok::<(), terrace::Error>(())
 //! ```
+//!
+//! # Features
+//!
+//! | feature | on by default | purpose |
+//! |---|---|---|
+//! | `zstd`, `lz4` | yes | compression of tables; without it such tables and options are refused by name |
+//! | `io-uring` | yes | reads that wait on the processor; without it threads sleep until a device answers |
+//! | `tracing` | yes | events for programs that collect them; listeners get them in any case |
+//! | `serde` | no | [`Options::from_toml`], reports as JSON |
+//! | `typed` | no | [`Keyspace::typed`]: keys and values of a program's own types |
 #![cfg_attr(
     not(test),
     deny(
@@ -38,6 +48,8 @@ mod randomness;
 mod read_buffer;
 mod stall_cause;
 mod thread_start;
+#[cfg(feature = "typed")]
+mod typed;
 mod write_buffer;
 
 pub use db::compaction_history::{Compaction, CompactionKind};
@@ -79,6 +91,8 @@ pub use terrace_lsm::region_loss::RegionLoss;
 pub use terrace_lsm::table::Compression;
 pub use terrace_lsm::time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
+#[cfg(feature = "typed")]
+pub use typed::{DecodeKey, EncodeKey, Typed, TypedEntries};
 pub use write_buffer::batch::WriteBatch;
 
 /// The README's program compiles.

@@ -16,6 +16,8 @@ mod keyspaces;
 mod ranges;
 #[path = "../examples/time_series.rs"]
 mod time_series;
+#[path = "../examples/types.rs"]
+mod types;
 
 /// Makes a test of each example.
 macro_rules! tests_of {
@@ -33,7 +35,7 @@ macro_rules! tests_of {
     };
 }
 
-tests_of!(backup batches_and_snapshots bulk_load counters first_store keyspaces ranges time_series);
+tests_of!(backup batches_and_snapshots bulk_load counters first_store keyspaces ranges time_series types);
 
 #[test]
 fn no_example_is_left_out() {

@@ -105,12 +105,7 @@ impl fmt::Display for Error {
                 f,
                 "writes are refused since an earlier failure: {cause}; close and reopen the store"
             ),
-            Error::Panicked { step, message } => write!(
-                f,
-                "a panic in the step \"{}\": {}; this is a bug, please report it with this message",
-                Escaped::message(step),
-                Escaped::message(message)
-            ),
+            Error::Panicked { step, message } => write_panicked(f, step, message),
             Error::NoInspection { path, detail } => write!(
                 f,
                 "there can be no inspection socket at {}: {}",
@@ -120,11 +115,41 @@ impl fmt::Display for Error {
             Error::Owner(what) | Error::NoAnswer(what) => Escaped::message(what).fmt(f),
             Error::CalledFromListener => f.write_str(CALLED_FROM_LISTENER),
             Error::Conflict => f.write_str(CONFLICT),
+            Error::OtherType {
+                keyspace,
+                key,
+                part,
+                expected,
+            } => write_other_type(f, keyspace, key, part, expected),
             Error::WouldStall => f.write_str(WOULD_STALL),
             Error::Closed => f.write_str("the store is closed"),
             Error::Forked => f.write_str(FORKED),
         }
     }
+}
+
+fn write_panicked(f: &mut fmt::Formatter<'_>, step: &str, message: &str) -> fmt::Result {
+    write!(
+        f,
+        "a panic in the step \"{}\": {}; this is a bug, please report it with this message",
+        Escaped::message(step),
+        Escaped::message(message)
+    )
+}
+
+fn write_other_type(
+    f: &mut fmt::Formatter<'_>,
+    keyspace: &str,
+    key: &[u8],
+    part: &str,
+    expected: &str,
+) -> fmt::Result {
+    let of = if part == "key" { "" } else { "the value of " };
+    let (keyspace, key) = (Escaped::name(keyspace), Escaped::bytes(key));
+    write!(
+        f,
+        "keyspace \"{keyspace}\": {of}key \"{key}\" is no {expected}: another type wrote it"
+    )
 }
 
 fn write_corruption(
