@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::process::{cargo, show};
 use crate::{
-    Outcome, browser, changes, full_disk, guest, mutants, peers, sanitizers, suite, tidy, tools,
+    Outcome, browser, changes, features, full_disk, guest, mutants, peers, sanitizers, suite, tidy,
+    tools,
 };
 
 /// How much of the gate is run.
@@ -59,7 +60,7 @@ const STEPS: &[Step] = &[
     ci("browser", browser::run),
     ci("mutants", |root| mutants::run(root, &[])),
     ci("peers", peers::run),
-    ci("dependencies", tools::deny),
+    ci("dependencies", dependencies),
     deep("address sanitizer", sanitizers::address),
     deep("thread sanitizer", sanitizers::thread),
     deep("miri", tools::miri),
@@ -151,6 +152,11 @@ fn summarise(results: &[(&str, Outcome, Duration)], minutes: &BTreeMap<String, u
 
 fn format(root: &Path) -> Outcome {
     show(cargo(root).args(["fmt", "--all", "--check"]))
+}
+
+/// Checks licences and sources, and that the engine comes without its optional ones.
+fn dependencies(root: &Path) -> Outcome {
+    Outcome::of_parts([tools::deny(root), features::run(root)])
 }
 
 fn lint(root: &Path) -> Outcome {

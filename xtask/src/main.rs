@@ -2,6 +2,7 @@
 
 mod browser;
 mod changes;
+mod features;
 mod file_system;
 mod full_disk;
 mod gate;
@@ -33,6 +34,8 @@ Usage: cargo xtask <command>
   tidy                count imports that go up, long functions and files, code lines, and the
                       words of clauses in prose
   mutants [NAME]...   switch each patch in mutants/ on, and expect its test to fail
+  features            lint the engine with each of its features alone and with none; a program
+                      that depends on it without them
   full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)
   guest [dax|btrfs|nvme]
                       the tests of DAX, of full disks of btrfs, and of a node and Linux, in an
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         "tidy" if rest.is_empty() => tidy::run(&root, true),
         "test" => suite::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
+        "features" if rest.is_empty() => features::run(&root),
         "full-disk" if rest.is_empty() => full_disk::run(&root),
         "guest" => match rest {
             [] => guest::run(&root),
