@@ -126,8 +126,8 @@ pub fn reserve<'a>(db: &'a Db, smallest: &[u8], largest: &[u8]) -> Option<impl S
     jobs.reserve(KeyspaceId::DEFAULT, &range, place)
 }
 
-/// Lets the store believe that a merge into the oldest place of the default keyspace dropped none
-/// of its `versions`, of which `expected` were to stay. Returns the level and the age of the place.
+/// Lets the store believe that a merge into the oldest place of the default keyspace dropped nothing.
+/// It had `versions`, of which `expected` were to stay. Returns the level and the age of the place.
 pub fn merge_without_drops(db: &Db, versions: u64, expected: f64) -> Option<(u8, u64)> {
     let store = db.store();
     let version = Arc::clone(&store.reads.view.load().version);

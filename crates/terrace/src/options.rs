@@ -110,7 +110,7 @@ impl fmt::Debug for RegionSource {
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
-    /// [`Options::compaction_threads`] merge, one installs the tables that they wrote, and one
+    /// [`Options::compaction_threads`] merge. One installs the tables that they wrote, and one
     /// deletes files and empties a block cache that gives memory away.
     #[default]
     Threads,
@@ -254,8 +254,8 @@ pub struct Options {
     /// at which random updates of equal keys keep stale versions to about a fifth.
     pub least_score: f64,
     /// Percentage of tombstones among a table's entries from which on every policy merges the table
-    /// with the older ones that it overlaps. The merge comes when nothing is more urgent, again and
-    /// again until the table has fewer, or the tombstones and the versions that they hide are gone.
+    /// with the older ones that it overlaps. The merge comes when nothing is more urgent. It
+    /// comes again until the table has fewer, or the tombstones and the versions that they hide are gone.
     /// A deleted range counts for the versions that it hides. Level 0 counts as one table. Versions
     /// that a snapshot needs wait for it. A table whose tombstones iterators pass over again and
     /// again counts earlier. 0: never. Default: 50, which updates with a few deletions do not
@@ -268,7 +268,7 @@ pub struct Options {
     /// from the opening. 0: never. Default: 2,592,000, which is 30 days.
     pub tombstone_age_seconds: u64,
     /// Sub-levels of level 0 that start a merge. Default: 8. Scans have to ask every one of them:
-    /// fewer start a merge when scans have asked so often that it had been done in that time; but
+    /// fewer start a merge when scans have asked so often that it had been done in that time. But
     /// none where level 0 is less than a fifth of the merge, except that of several sub-levels into
     /// one. With the policy [`CompactionPolicy::Score`] four times as many, if writers are not
     /// slowed down before.
@@ -282,7 +282,7 @@ pub struct Options {
         serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
     )]
     pub level1_bytes: u64,
-    /// Size of a level as a multiple of the one above it; with the policies `Tiered` and `Lazy` the
+    /// Size of a level as a multiple of the one above it. With the policies `Tiered` and `Lazy` the
     /// number of sub-levels that send a level down. Default: 10.
     pub level_ratio: u64,
 
@@ -306,9 +306,9 @@ pub struct Options {
     )]
     pub background_bytes_per_second: Option<u64>,
 
-    /// Bytes of memory for data read from tables: blocks, and the entries of the read buffer. Up to
-    /// a quarter of them, and up to three quarters of the part that the read buffer leaves, holds
-    /// blocks of the index that stay as long as their table does. Default: 64 MiB.
+    /// Bytes of memory for data read from tables: blocks, and the entries of the read buffer. Blocks
+    /// of the index stay as long as their table does. They take a quarter at most, and three quarters
+    /// of the part that the read buffer leaves. Default: 64 MiB.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
@@ -459,7 +459,7 @@ impl Options {
     /// takes milliseconds; everything else is as on a disk, `sync` and [`Durability::PowerSafe`]
     /// included.
     ///
-    /// Each call stands for a disk of its own; clones of the options share theirs, so that a test
+    /// Each call stands for a disk of its own. Clones of the options share theirs, so that a test
     /// can close a store and open it again. The store's path is a name on that disk.
     ///
     /// ```

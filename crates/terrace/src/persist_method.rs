@@ -10,7 +10,7 @@ use crate::options::{Durability, PersistMethod};
 /// Returns the method that `Auto` means on a file system: never `Auto`. Measured; see
 /// docs/decisions/persist-methods.md.
 ///
-/// A store into a mapping is the cheapest write by far, but each sync costs it the page tables'
+/// A store into a mapping is the cheapest write by far. But each sync costs it the page tables'
 /// write permissions and a fault for the next write: where every write is synced, and only there,
 /// a `pwrite` is cheaper. A sync in memory costs neither.
 pub(crate) fn default_method(file_system: &FileSystem, durability: Durability) -> PersistMethod {

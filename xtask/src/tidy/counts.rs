@@ -28,6 +28,8 @@ pub struct Limits {
     long_files: usize,
     code_lines: BTreeMap<String, usize>,
     pub clause_words_per_10_000: usize,
+    pub mean_sentence_words: usize,
+    pub long_sentences: usize,
     pub step_minutes: BTreeMap<String, u32>,
 }
 
@@ -233,6 +235,8 @@ mod tests {
             long_files: 1,
             code_lines: BTreeMap::from([("terrace".to_string(), 1000)]),
             clause_words_per_10_000: 0,
+            mean_sentence_words: 0,
+            long_sentences: 0,
             step_minutes: BTreeMap::new(),
         };
         counts.beyond(&limits)

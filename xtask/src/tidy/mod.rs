@@ -8,6 +8,7 @@ mod layers;
 mod methods;
 mod minutes;
 mod prose;
+mod sentences;
 mod source;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use std::path::Path;
 
 use counts::{Counts, Limits};
 use layers::Layers;
+use sentences::Sentences;
 
 use crate::{Outcome, gate};
 
@@ -43,14 +45,21 @@ fn check(root: &Path, shows_places: bool) -> Result<Vec<String>, String> {
     let layers = Layers::parse(&read(&root.join("ARCHITECTURE.md"))?)?;
     let crates = crates::crates(root)?;
     let clause_words = prose::clause_words_per_10_000(root)?;
+    let sentences = Sentences::of(root)?;
     let counts = Counts::of(&crates, &layers)?;
     if shows_places {
         counts.show_places();
         println!("words of clauses in 10,000 words: {clause_words}");
+        for (place, words) in &sentences.long {
+            println!("  {words} words: {place}");
+        }
+        let (mean, long) = (sentences.mean_words(), sentences.long.len());
+        println!("words of a sentence, on average: {mean}; long sentences: {long}");
     }
     let minutes = minutes::refused(&limits.step_minutes, &gate::ci_steps());
     let prose = prose::refused(clause_words, limits.clause_words_per_10_000);
-    Ok([counts.beyond(&limits), minutes, prose].concat())
+    let sentences = sentences.refused(limits.mean_sentence_words, limits.long_sentences);
+    Ok([counts.beyond(&limits), minutes, prose, sentences].concat())
 }
 
 fn read(path: &Path) -> Result<String, String> {

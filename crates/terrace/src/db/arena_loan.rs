@@ -2,9 +2,9 @@
 //!
 //! A store has memory for as many arenas as may hold unflushed writes, and uses it all while writes
 //! come faster than flushes take them. Where few writes come, or none, one arena fills for seconds
-//! or hours and the others lie idle; their pages are the page cache's, which gives them to other
-//! users. So once the active arena takes longer than [`SLOW`] to fill, the read buffer may hold the
-//! memory of the others, but for the next one. Once it takes longer than [`IDLE`], the buffer may
+//! or hours and the others lie idle. Their pages are the page cache's, which gives them to other
+//! users. So the read buffer may hold the memory of all but the next one once the active arena takes
+//! longer than [`SLOW`] to fill. Once it takes longer than [`IDLE`], the buffer may
 //! hold that one's, too. As soon as an arena fills faster, the buffer may hold nothing of them.
 //!
 //! No writer should wait for memory to come back. With each write from then on the buffer frees a

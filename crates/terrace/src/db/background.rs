@@ -12,7 +12,7 @@
 //! of merges, so that a merge goes on while its last tables reach the disk.
 //!
 //! With [`Background::Inline`](options::Background::Inline) the step runs in the caller's thread,
-//! one caller at a time; a step that wants its own worker again is already inside it.
+//! one caller at a time. A step that wants its own worker again is already inside it.
 
 use std::sync::Arc;
 use std::time::Duration;

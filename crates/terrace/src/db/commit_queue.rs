@@ -11,17 +11,17 @@
 //! takes longer than a write. A leader's own request need not be in the group it writes.
 //!
 //! Requests get consecutive positions when they start to wait, and groups are taken from the front,
-//! so one number, `answered`, says which have their answer. Failed groups, and requests that were
-//! refused while the rest of their group was written, are remembered beside it until every member
-//! has read its answer.
+//! so one number, `answered`, says which have their answer. The queue remembers
+//! failed groups beside it, and requests that were refused while the rest of their group was written.
+//! It forgets one when every member has read its answer.
 //!
 //! A sync costs more than the wakes of a whole group. So a leader about to sync first lets as many
-//! requests arrive as there were the last time, for a fraction of a sync at most. Where they do not
+//! requests arrive as there were the last time. It waits a fraction of a sync at most. Where they do not
 //! come, because the writers have other things to do, the leader soon stops trying. Where a sync
 //! turns out to be quick (memory that survives, an emulation), its group is like any other.
 //!
-//! Invariants: (1) `role` is `IDLE` only if no thread waits; (2) `role` becomes `VACANT`, or leaves
-//! it, under the lock only; (3) when it is `VACANT`, some thread that may lead is awake or has been
+//! Invariants: (1) `role` is `IDLE` only if no thread waits. (2) `role` becomes `VACANT`, or leaves
+//! it, under the lock only. (3) when it is `VACANT`, some thread that may lead is awake or has been
 //! notified.
 
 mod leadership;

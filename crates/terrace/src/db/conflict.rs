@@ -3,7 +3,7 @@
 //! A writer that reads keys, decides, and writes, gives the number that it read at and the keys.
 //! The leader of the commit queue writes the batch only if none of the keys has been written since.
 //! It checks after its group has closed and before numbers are given, batch by batch, and counts
-//! the earlier batches of the group; nothing can come in between. So each such write takes effect
+//! the earlier batches of the group. Nothing can come in between. So each such write takes effect
 //! as if reading and writing had happened at one moment.
 //!
 //! The leader never reads a table: every write after the number is in the MemTables unless they

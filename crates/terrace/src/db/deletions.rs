@@ -1,4 +1,4 @@
-//! Deleting the files of tables that no version lists any more, a little at a time; and in the same
+//! Deleting the files of tables that no version lists any more, a little at a time. And in the same
 //! way emptying a block cache or a read buffer that gives its memory away.
 //!
 //! Removing a large file at once holds up every sync beside it. So its end is cut off in steps,

@@ -1,8 +1,8 @@
 //! From a sealed arena to tables in level 0.
 //!
-//! Order: the frames' checksums are verified; the tables are written and synced, and their names
-//! with the directory; one manifest edit adds the tables and retires the arena; readers get the new
-//! view; only then is the arena recycled, because until the edit was durable it held the only copy.
+//! Order: the frames' checksums are verified. The tables are written and synced, and their names
+//! with the directory. One manifest edit adds the tables and retires the arena. Readers get the new
+//! view. Only then is the arena recycled, because until the edit was durable it held the only copy.
 //! Arenas are installed in the order of their generations: recovery takes frames from the last
 //! number in tables on, and a younger arena's tables would hide an older one's frames from it.
 //!

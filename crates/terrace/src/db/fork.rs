@@ -12,8 +12,7 @@
 //! A caller's code may fork in the middle of a call. So a change of a file is refused as well
 //! ([`CountingStorage`](terrace_storage::CountingStorage)), and a leader looks again before it
 //! stores a frame. A step whose listener forked ends at once in the child
-//! ([`Store::guard`](crate::db::Store::guard)), for every lock on its further way may be one that another
-//! thread held.
+//! ([`Store::guard`](crate::db::Store::guard)): another thread may have held any lock on its further way.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -85,10 +85,10 @@ impl Db {
     /// [`Statistics::recovery`](crate::Statistics::recovery) has the findings.
     ///
     /// # Errors
-    /// [`Error::Busy`](crate::Error::Busy) if the store is open elsewhere,
+    /// [`Error::Busy`](crate::Error::Busy) if the store is open elsewhere.
     /// [`Error::NoStore`](crate::Error::NoStore) if there is none or the directory holds other
-    /// files, [`Error::Corruption`](crate::Error::Corruption) if acknowledged bytes are damaged,
-    /// [`Error::RegionLost`](crate::Error::RegionLost) if unflushed writes are missing,
+    /// files. [`Error::Corruption`](crate::Error::Corruption) if acknowledged bytes are damaged.
+    /// [`Error::RegionLost`](crate::Error::RegionLost) if unflushed writes are missing.
     /// [`Error::NoSpace`](crate::Error::NoSpace) if there is no room to recover into.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_on(path.as_ref(), options, Arc::new(SystemClock::new()))
@@ -132,7 +132,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if there is one with that name, the
-    /// name is empty or longer than 255 bytes, or an option is out of its range; otherwise as
+    /// name is empty or longer than 255 bytes, or an option is out of its range. Otherwise as
     /// [`Db::write`].
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let id = self.own_store()?.create_keyspace(name, options)?;
@@ -203,14 +203,14 @@ impl Db {
     }
 
     /// Writes a batch as a whole. When it returns, the writes are visible to every reader and
-    /// are as durable as the store's [`Durability`](crate::Durability) says; with
+    /// are as durable as the store's [`Durability`](crate::Durability) says. With
     /// [`WriteOptions::sync`] they and all writes before them survive a power cut.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a batch over
-    /// [`Options::max_batch_bytes`], a read-only store, or `sync` where nothing can be persisted;
+    /// [`Options::max_batch_bytes`], a read-only store, or `sync` where nothing can be persisted.
     /// [`Error::NoSpace`](crate::Error::NoSpace) if the buffers are full and cannot be flushed (the
-    /// store goes on by itself when space returns);
+    /// store goes on by itself when space returns).
     /// [`Error::Poisoned`](crate::Error::Poisoned) after a failed sync or a panic. After an I/O error it is
     /// not known whether a reopened store has the batch; it has all of it or none.
     pub fn write(&self, batch: WriteBatch, options: WriteOptions) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Iteration over the live keys of a snapshot, in both directions.
 //!
-//! Underneath lies a merge of all versions; this layer shows, for each key, the newest version at
+//! Underneath lies a merge of all versions. This layer shows, for each key, the newest version at
 //! or below the snapshot, if that is a value. Moving forward, the newest version comes first.
 //! Moving backward, it comes last, so the key is complete only when the merge has stepped past it.
 //! Versions that a deleted range hides are passed over, and the older layers of the merge are

@@ -7,8 +7,8 @@
 //! it: the job ends there. A policy then decides again about the rest of its inputs, narrowed to
 //! the keys that are left.
 //!
-//! The board changes after the version, never before. So a thread that looks at the board first and
-//! then at the version sees claims that are too large for a moment and never too small.
+//! The board changes after the version, never before. So a thread looks at the board first and
+//! then at the version. It sees claims that are too large for a moment, and never too small.
 
 mod asked_for;
 mod board;

@@ -2,7 +2,7 @@
 //!
 //! One edit of the manifest makes a keyspace, before the first write to it. One edit drops it, too;
 //! the leader of the commit queue makes that one, so that no write lies in between. First the
-//! leader makes every write so far as durable as the edit, because a power cut must not leave the
+//! leader makes every write so far as durable as the edit. For a power cut must not leave the
 //! drop without the writes before it. Then the edit takes the keyspace and its tables out. Its
 //! records in arenas stay where they are until the arena is flushed, which leaves them out. A
 //! keyspace's number is never used again, so nothing that still carries it can come back.

@@ -2,8 +2,8 @@
 //!
 //! Every sub-level of level 0 costs a scan a probe, whatever it looks for: filters do not help.
 //! Level 0 collects several, since a merge of more of them writes less for each. A store that was
-//! loaded and is now scanned would stay so for good. So a scan pays, for each sub-level of level 0
-//! that it has to ask, the bytes that a merge could have read and written in that time. A merge is
+//! loaded and is now scanned would stay so for good. So a scan pays for each sub-level of level 0
+//! that it asks: the bytes that a merge could have read and written in that time. A merge is
 //! due once scans have paid for all of it, however few sub-levels there are. The exception is a
 //! level 0 that is a small part of the merge's output (`compaction/policy/leveled/level0.rs`).
 //! Scans pay by the rule of a tenant who might buy: looking back, a merge of all of level 0 never
@@ -35,7 +35,7 @@ use crate::db::view::View;
 
 const PLACES: usize = 16;
 /// Bytes that a merge reads and writes while a scan probes a sub-level in memory, some 10 us with
-/// all that it costs each row; and while a device answers.
+/// all that it costs each row. Or while a device answers.
 const PROBE_BYTES: u64 = 4 << 10;
 const DIRECT_PROBE_BYTES: u64 = 16 << 10;
 /// Bytes paid between two looks at the cost of the merge, which asks every table; and the least

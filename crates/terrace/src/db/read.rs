@@ -1,6 +1,6 @@
 //! The read path, top to bottom: the read buffer, MemTables from the youngest, then the levels from
 //! the top, in each the sub-levels from the youngest. The first version found at or below the
-//! reader's number is the newest there is, because ages order everything; a deleted range is a
+//! reader's number is the newest there is, because ages order everything. A deleted range is a
 //! version of every key in it.
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The states that readers still look at.
 //!
 //! A merge may drop a version only if a newer one exists and no live snapshot lies between. So a
-//! snapshot is registered, and a merge reads the list, under one lock; the number visible at that
+//! snapshot is registered, and a merge reads the list, under one lock. The number visible at that
 //! moment counts as a snapshot too, since any later one is at or above it.
 
 use std::collections::BTreeMap;

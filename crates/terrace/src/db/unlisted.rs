@@ -2,9 +2,9 @@
 //!
 //! The end may have listed them: then they hold the only copy of their writes. A power cut between a
 //! table's sync and the manifest's leaves the same files. So they prove nothing, and the store opens
-//! without them; but it keeps those whose writes are nowhere else, under a name at which no store
-//! looks, until a repair takes them in. Neither their numbers nor those of their writes are given
-//! again, so that a repair can tell which version of a key is the newer one.
+//! without them. But it keeps those whose writes are nowhere else, under a name at which no store
+//! looks, until a repair takes them in. The store gives neither their numbers nor those of
+//! their writes again. So a repair can tell which version of a key is the newer one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

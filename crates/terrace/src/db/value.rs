@@ -12,7 +12,7 @@ use crate::write_buffer::memtable::{MemTable, ValuePlace};
 
 /// The value of a key. Dereferences to its bytes, and is compared and hashed as they are.
 ///
-/// A value from a table pins its block, a large one from a recent write pins the memory it was
+/// A value from a table pins its block. A large one from a recent write pins the memory it was
 /// written to, until it and its clones are dropped. A `Vec` made of it pins nothing.
 ///
 /// ```

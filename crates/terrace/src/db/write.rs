@@ -1,9 +1,9 @@
 //! The write path, top to bottom.
 //!
 //! A batch joins the commit queue. A leader takes a group of batches, and works alone. It holds the
-//! group back if the store is behind, and makes room. It appends the group as one frame, persists
-//! it where that was asked for, inserts it into the index, and forwards it to the read buffer. Only
-//! then it raises the visible number. Before that, stretches without visible keys end that the
+//! group back if the store is behind, and makes room. It appends the group as one frame, and persists
+//! it where a request asks for that. It inserts the group into the index, and forwards it to the read
+//! buffer. Only then it raises the visible number. Before that, stretches without visible keys end that the
 //! group writes into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
 //! persist, insert, forward, show. Visible records are in the index, with no older version in the
 //! read buffer. Indexed records are in the arena. An acknowledged persistent write was persisted
@@ -164,7 +164,7 @@ impl Store {
         self.writes.queue.alone(|| self.guard("leader", lead))
     }
 
-    /// Has the caller lead, if no other thread leads or waits for it; `None` if one does, or if the
+    /// Has the caller lead, if no other thread leads or waits for it. `None` if one does, or if the
     /// caller may not wait for the store.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub struct ReadBufferOptions {
     pub policy: ForwardPolicy,
     /// Maximum share of [`Options::cache_bytes`](crate::Options::cache_bytes) that the buffer may
     /// take, in percent, from 0 (off: reads and writes pass it by) to 90. The share is set aside
-    /// once the buffer holds entries; while it sleeps, an eighth of it at most (up to
+    /// once the buffer holds entries. While it sleeps, an eighth of it at most (up to
     /// a quarter where memory is bounded). While there are at least eight seeks for each get, the
     /// buffer is limited to a fifth of it, and blocks have the rest. A small buffer is limited to a
     /// half. Values over 8 KiB never enter: where all are so large, 0 is

@@ -2,8 +2,8 @@
 //!
 //! A scan cannot use the buffer, which does not know the keys between two of its entries: a store
 //! that is scanned would have nearly all of its memory where no scan looks. So while there are many
-//! more seeks than gets, the buffer keeps a small part of its memory, for those few, and blocks
-//! have the rest. Once gets are as many, the buffer grows again. Between the two ratios nothing
+//! more seeks than gets, the buffer keeps a small part of its memory for those few. Blocks have the
+//! rest. Once gets are as many, the buffer grows again. Between the two ratios nothing
 //! changes.
 //!
 //! Seeks are counted, not rows: a backup that walks through everything seeks once, and is not to

@@ -34,8 +34,8 @@
 //! would then give way block by block, and an allocator finds no room for entries between blocks
 //! that stay: measured, a budget of 100 MiB took 157.
 //!
-//! While the store is scanned and seldom asked for single keys, the buffer holds a fifth of that,
-//! or a half if it is small (`boundary`).
+//! While scans are many and gets are few, the buffer holds a fifth of that, or a half if it is small
+//! (`boundary`).
 //!
 //! Fills come from tables only. A MemTable is DRAM, or reads like it, and its records would be
 //! forwarded again.

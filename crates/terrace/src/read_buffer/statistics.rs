@@ -26,7 +26,7 @@ pub struct ReadBufferStatistics {
     /// Memory that it takes, bookkeeping included.
     pub bytes: u64,
     /// Maximum memory that it may take now: with the loans of idle arenas, and without the part
-    /// that it leaves to the blocks of a store that is scanned and seldom asked for single keys.
+    /// that it leaves to blocks while scans are many and gets are few.
     pub capacity_bytes: u64,
 }
 

@@ -76,8 +76,8 @@ pub(super) trait Structure: Send + Sync {
     /// Raises the key's stripe and forgets its entry.
     fn invalidate(&self, key: &Key<'_>, sequence: SequenceNumber);
 
-    /// Takes a version that was read at `read_at`, unless the key's stripe has seen a newer number
-    /// by the time that a forward can find the entry.
+    /// Takes a version that was read at `read_at`. Refuses it if the key's stripe has seen a newer
+    /// number by the time that a forward can find the entry.
     fn fill(&self, key: &Key<'_>, version: Version<'_>, read_at: SequenceNumber) -> Fill;
 
     /// Drops all entries and their memory. The stripes stay.

@@ -2,8 +2,8 @@
 //!
 //! While the buffer is awake, a write looks for its key there: a cache line from memory, and the
 //! entry if there is one. A hit saves a get several times that. So the leader sets hits against
-//! writes, a window of writes at a time, and puts the buffer to sleep when the balance is gone;
-//! asleep, it costs a write one store. Its entries are dropped, and its memory is the block
+//! writes, a window of writes at a time, and puts the buffer to sleep when the balance is gone.
+//! Asleep, it costs a write one store. Its entries are dropped, and its memory is the block
 //! cache's. A surplus counts for a few windows, so that a burst of writes does not empty a buffer
 //! that pays. A buffer that is still filling is judged by the hits that it would have full: judged
 //! by those it has, one that pays later would be emptied again and again before it does.
@@ -123,7 +123,7 @@ impl Worth {
 
 /// Returns the hits that a window would have had if the buffer had been full. During it, the buffer
 /// grew from the one size to the other. With gets that are drawn alike from all keys, hits grow as
-/// the buffer does; with others the answer is too high, until the buffer is full.
+/// the buffer does. With others the answer is too high, until the buffer is full.
 fn when_full(hits: u64, held_bytes: [u64; 2], capacity_bytes: u64) -> u64 {
     let [before, after] = held_bytes;
     if after.saturating_sub(before) < (capacity_bytes / FILLING_PART).max(1) {

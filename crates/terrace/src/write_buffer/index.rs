@@ -1,8 +1,8 @@
 //! The index of a MemTable: which records there are, by key and in order. The records themselves
 //! lie elsewhere, in an arena.
 //!
-//! Goals: an insert that costs little more than one cache miss, gets that take no lock, readers
-//! that never wait for a writer, memory that is counted, bounded and freed as a whole.
+//! Goals: an insert that costs little more than one cache miss, and gets that take no lock. No reader
+//! waits for a writer. Memory is counted, bounded and freed as a whole.
 //!
 //! Points are found by hash (`hash_table`): it leads to the newest version of a key, and each entry
 //! (`entries`) names the next older one. Order is made only when a reader asks for it (`order`): a
@@ -13,7 +13,7 @@
 //! (recovery takes no frame behind a gap). So entry n has the first entry's sequence number plus n,
 //! which is stored nowhere.
 //!
-//! Nothing is ever removed. There is one inserter at a time, [`Inserter`]; gets find its entries by
+//! Nothing is ever removed. There is one inserter at a time, [`Inserter`]. Gets find its entries by
 //! key at once, and they are in the order when it is dropped. All memory is atomic words without a
 //! line of `unsafe`: a relaxed atomic load is a plain load on every machine we support.
 
@@ -38,7 +38,7 @@ use order::Order;
 pub(crate) use order::Runs;
 pub(crate) use run::{Place, Run};
 
-/// Maximum memory of an entry, its place in the run that a flush sorts included; a chunk of entries
+/// Maximum memory of an entry, its place in the run that a flush sorts included. A chunk of entries
 /// and the first tables come on top once. Runs that a merge replaced stay, beside this bound, while
 /// readers hold them; [`Index::memory_bytes`] has them, too.
 pub(crate) const MAX_ENTRY_BYTES: u64 = 8 + hash_table::MAX_ENTRY_BYTES + size_of::<Place>() as u64;
@@ -81,7 +81,7 @@ pub(crate) trait RecordBytes {
             .unwrap_or_default()
     }
 
-    /// Returns keyspace and key of the record at `offset`; 0 and empty where none was inserted, or where
+    /// Returns keyspace and key of the record at `offset`. 0 and empty where none was inserted, or where
     /// the bytes under a mapping have changed since they were checked.
     #[inline]
     fn keyspace_and_key(&self, offset: u32) -> (u32, &[u8]) {

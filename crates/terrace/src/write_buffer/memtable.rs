@@ -4,7 +4,7 @@
 //! record is in the arena before its entry is in the index, and neither ever changes afterwards.
 //!
 //! A deleted range is a record like any other, and at the range's very start a tombstone like any
-//! other; for the keys behind the start there is [`RangeDeletes`] beside the index.
+//! other. For the keys behind the start there is [`RangeDeletes`] beside the index.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! The frames of the arenas that are taken after a crash: a pure decision, executed by the open.
 //!
 //! Goal: a prefix of the writes, never a hole. Frames are taken in generation order while each
-//! starts at the number after the last one taken; the first gap ends it for all arenas, because a
+//! starts at the number after the last one taken. The first gap ends it for all arenas, because a
 //! later frame may depend on a lost one.
 //!
 //! A torn tail is not corruption: a power cut leaves any part of unpersisted writes. Damage is
 //! corruption where it *cannot* be a tail: (1) below a number that some surviving frame or the
-//! manifest says was persisted; (2) with a whole frame behind it while the page cache of the same
+//! manifest says was persisted. (2) with a whole frame behind it while the page cache of the same
 //! boot is still there: frames are written in order, and a dying process tears only the last.
 
 use terrace_lsm::key::MAX_STORED_SEQUENCE;

@@ -95,9 +95,9 @@ pub fn slowdown(pressure: Pressure, limits: Limits) -> Slowdown {
 }
 
 /// Returns the room that slows no writer down. The slope begins with the last two arenas, but never
-/// in the first: one can be filled at full speed. Were the slope in the last one only, a writer
-/// that outruns the flushes would come to rest with nearly all arenas full, and wait for the whole
-/// flush of one.
+/// in the first: one can be filled at full speed. With a slope in the last one only, a writer
+/// that outruns the flushes would come to rest with nearly all arenas full. Then it would wait for
+/// the whole flush of one.
 pub(crate) fn slowdown_below_sixteenths(max_arenas: usize) -> u64 {
     16 * max_arenas.saturating_sub(1).min(2) as u64
 }

@@ -60,7 +60,7 @@ pub struct SubLevelReport {
     pub number: u64,
     /// Larger is younger.
     pub age: u64,
-    /// The flush or bulk load that the oldest of its writes came with, counted from 1; `None` if it is
+    /// The flush or bulk load that the oldest of its writes came with, counted from 1. `None` if it is
     /// the one sub-level that the leveled policy keeps in a level, older than all others.
     #[cfg_attr(feature = "serde", serde(default))]
     pub oldest_flush: Option<u64>,

@@ -7,7 +7,7 @@
 //! Eviction is a ring's own: the oldest entry leaves, unless it was read since it came. Then it
 //! moves to the front again, with one use less (S3-FIFO's main queue). While there is room, every
 //! back-fill is taken: a buffer that has yet to fill loses nothing by it, and would be long about
-//! it otherwise. From then on a key enters only at its second miss within a while, which is twice
+//! it otherwise. From then on a key enters only at its second miss within a while. That is twice
 //! as many misses of the bucket as entries of its size would fit. (In a simulation, 0.377 of YCSB
 //! C's gets then miss a buffer for a quarter of 2,000,000 records. With half as many misses as
 //! entries 0.381 miss; in a cache with a count for each key, 0.375.) So gets that walk over the

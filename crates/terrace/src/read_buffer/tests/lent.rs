@@ -54,8 +54,8 @@ fn lent_memory_is_used_and_given_back_as_entries_come() {
     assert!(buffer.statistics().hits > 40_000);
 }
 
-/// Arenas take memory for every write: also for one that overwrites its key's entry in place, for
-/// one whose key the buffer does not hold, and for one that is too large for it.
+/// Arenas take memory for every write. An entry may be overwritten in place, its key absent from the
+/// buffer, or the value too large for it.
 #[test]
 fn lent_memory_comes_back_whatever_is_written() {
     const OWN_BYTES: u64 = 1 << 20;

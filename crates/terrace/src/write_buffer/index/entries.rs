@@ -1,6 +1,6 @@
 //! The index's knowledge of each record, in the order of insertion: one word a record.
 //!
-//! The word: the start of the record in the arena (low half), and the entry of the next older
+//! The word: the start of the record in the arena (low half). And the entry of the next older
 //! version of the same key in the same keyspace, plus one (high half, 0 for none). Everything else
 //! is read from the record itself.
 

@@ -8,8 +8,8 @@
 //! The low bits of the hash choose one of [`PARTS`] tables that grow by themselves: no insert waits
 //! for more than a small part of all words to move.
 //!
-//! Invariants: (1) one inserter at a time, which holds [`Filling`]; (2) a word is stored with
-//! release after the entry it names, and loaded with acquire; (3) a table is published after all
+//! Invariants: (1) one inserter at a time, which holds [`Filling`]. (2) a word is stored with
+//! release after the entry it names, and loaded with acquire. (3) a table is published after all
 //! words of the one before it were copied, and then that one never changes again: a reader that
 //! still holds it finds all entries that were inserted before it began.
 
