@@ -100,7 +100,7 @@ fn tell(db: &Db) {
         statistics.flushes,
         statistics.merges,
         statistics.moves,
-        statistics.retries
+        statistics.step_failures
     );
     for purpose in Purpose::ALL {
         let counts = statistics.io.of(purpose);

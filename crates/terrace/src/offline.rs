@@ -43,7 +43,7 @@ use crate::{Durability, Error, KeyspaceId, Options, Result, SequenceNumber};
 
 /// The names of a store's files.
 pub mod files {
-    pub use crate::db::files::{
+    pub use crate::db::file_names::{
         DAMAGED, LOCK, NEW_SOCKET, SOCKET, is_arena, is_ours, leaves_room, new_table_number,
         table_number, used_table_number, without_damaged,
     };

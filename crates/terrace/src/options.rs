@@ -252,7 +252,7 @@ pub struct Options {
     /// freed, weighted with the share of the store that is merged, and the worth of probes saved.
     /// The lower it is, the less space stale versions take and the more is written. Default: 0.4,
     /// at which random updates of equal keys keep stale versions to about a fifth.
-    pub least_score: f64,
+    pub min_score: f64,
     /// Percentage of tombstones among a table's entries from which on every policy merges the table
     /// with the older ones that it overlaps. The merge comes when nothing is more urgent. It
     /// comes again until the table has fewer, or the tombstones and the versions that they hide are gone.
@@ -331,7 +331,7 @@ pub struct Options {
     /// readers sleep. Readers sleep, too, for a while whenever others turn out to want a processor.
     /// They also sleep where a device turns out to answer no sooner for it, and in a forked child.
     /// Polling needs io_uring (Linux 5.19), which containers may forbid, and two processors;
-    /// [`Statistics::polls_reads`](crate::Statistics::polls_reads) tells whether it can be done.
+    /// [`Statistics::can_poll_reads`](crate::Statistics::can_poll_reads) tells whether it can be done.
     /// Default (`None`): true with [`Options::memory_bytes`], false without.
     pub poll_reads: Option<bool>,
     /// Tables kept open, with filter and top index in memory. The number counts for this store
@@ -417,7 +417,7 @@ impl Default for Options {
             table_bytes: form.table_bytes,
             compaction_policy: CompactionPolicy::Leveled,
             dedup_threshold: 1.4,
-            least_score: 0.4,
+            min_score: 0.4,
             tombstone_percent: 50,
             tombstone_age_seconds: 30 * 24 * 60 * 60,
             level0_merge: 8,
@@ -509,7 +509,7 @@ impl Options {
             level0_slowdown: self.level0_slowdown,
             slice_bytes: self.constants.slice_bytes,
             dedup_threshold: self.dedup_threshold,
-            least_score: self.least_score,
+            min_score: self.min_score,
         }
     }
 }

@@ -111,7 +111,7 @@ fn arenas_for_large_batches_are_bounded_too() {
     let statistics = db.statistics();
     assert!(statistics.arenas.sealed + statistics.arenas.active <= Options::default().max_arenas);
     assert!((1..=3).contains(&accepted), "{accepted} accepted");
-    assert!(statistics.retries > 0 && statistics.last_error.is_some());
+    assert!(statistics.step_failures > 0 && statistics.last_error.is_some());
     tables.heal();
     db.put(b"small", b"value").unwrap();
     db.flush().unwrap();

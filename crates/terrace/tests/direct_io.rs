@@ -119,7 +119,7 @@ fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, p
     }
     let rows = db.iter(IterOptions::default()).unwrap().entries();
     assert_eq!(rows.map(Result::unwrap).count(), 2000);
-    let polls = db.statistics().polls_reads;
+    let polls = db.statistics().can_poll_reads;
     assert_eq!(polls, poll_reads.then(|| RealStorage.can_poll()));
     assert_eq!(direct_descriptors(path) > 0, has_direct_io(directory));
     db.close().unwrap();
@@ -127,7 +127,7 @@ fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, p
     let db = Db::open(path, options(false)).unwrap();
     assert!(db.get(7u32.to_be_bytes()).unwrap().is_some());
     assert_eq!(direct_descriptors(path), 0);
-    let polls = db.statistics().polls_reads;
+    let polls = db.statistics().can_poll_reads;
     assert_eq!(
         polls,
         poll_reads.then_some(false),

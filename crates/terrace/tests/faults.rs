@@ -287,11 +287,11 @@ impl Run {
         let statistics = self.db().statistics();
         let shows_error = statistics.last_error.is_some();
         assert_eq!(
-            statistics.retries > 0,
+            statistics.step_failures > 0,
             shows_error,
             "{self}: {statistics:?}"
         );
-        statistics.retries
+        statistics.step_failures
     }
 
     /// Checks that an error is the injected one, or a refusal because of it.

@@ -156,7 +156,7 @@ fn a_load_beside_writers_appears_at_once() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(
-        db.statistics().retries,
+        db.statistics().step_failures,
         0,
         "{:?}",
         db.statistics().last_error

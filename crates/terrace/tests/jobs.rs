@@ -375,7 +375,7 @@ fn a_failed_slice_leaves_the_others_and_is_tried_again() {
         statistics.slices >= 1 && statistics.merges == 0,
         "{statistics:?}"
     );
-    assert!(statistics.retries >= 1 && statistics.last_error.is_some());
+    assert!(statistics.step_failures >= 1 && statistics.last_error.is_some());
     assert!(narrowed(&db) > 0);
     // The rest of the inputs counts in part only.
     assert_eq!(

@@ -104,7 +104,7 @@ fn a_store_on_a_full_disk_loses_nothing_and_goes_on_when_space_returns() {
             let is_oversized = matches!(error, Error::NoSpace { needed_bytes, .. }
                 if *needed_bytes > options(&disk).arena_bytes);
             if !is_oversized {
-                assert!(statistics.retries > 0, "{context}");
+                assert!(statistics.step_failures > 0, "{context}");
                 let last_error = statistics.last_error.as_ref();
                 assert!(last_error.is_some_and(Error::is_no_space), "{context}");
             }

@@ -26,7 +26,7 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         block_bytes: 1 << 10,
         level0_merge: 4,
         level_ratio: 10,
-        least_score: 0.4,
+        min_score: 0.4,
         dedup_threshold: 1.2,
         cache_bytes: 8 << 20,
         max_open_tables: Some(1000),
@@ -149,7 +149,7 @@ fn small(machine: &Machine) -> Options {
         // Nor does the policy of the score wait for more.
         level0_slowdown: 5,
         level_ratio: 8,
-        least_score: 0.2,
+        min_score: 0.2,
         dedup_threshold: 1.2,
         // Which merges pay depends on the hashes of keys; a run repeats.
         randomness: internal::Randomness::seeded(1),

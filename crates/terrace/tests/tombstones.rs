@@ -171,7 +171,7 @@ fn many_tombstones_go_with_what_they_hide() {
         for in_ranges in [false, true] {
             let mut bench = Bench::new(policy, 0, 0);
             // The policy of the score has its own reasons, or it would drop them by itself.
-            bench.reopen(|options| options.least_score = 100.0);
+            bench.reopen(|options| options.min_score = 100.0);
             bench.load();
             delete_most(&mut bench, in_ranges);
             bench.settle();

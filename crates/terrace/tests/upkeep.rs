@@ -164,7 +164,7 @@ fn ranges_are_compacted_under_load() {
         assert_eq!(entry.unwrap().1, [3; 100]);
     }
     terrace::internal::check_ages(&db).unwrap();
-    assert_eq!(db.statistics().retries, 0);
+    assert_eq!(db.statistics().step_failures, 0);
 }
 
 #[test]
@@ -517,6 +517,6 @@ fn scans_of_a_store_opened_to_be_read_merge_nothing() {
     let db = Db::open(&path, options).unwrap();
     (0..5000).for_each(|number| scan(&db, number, LARGE));
     assert_eq!(level0(&db), 1);
-    assert_eq!(db.statistics().retries, 0);
+    assert_eq!(db.statistics().step_failures, 0);
     assert_eq!(files(), before);
 }

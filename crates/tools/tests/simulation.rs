@@ -177,12 +177,12 @@ fn policies() -> Vec<(String, Options)> {
         };
         all.push((format!("dedup {dedup_threshold}"), options));
     }
-    for least_score in [0.2, 0.4] {
+    for min_score in [0.2, 0.4] {
         let options = Options {
-            least_score,
+            min_score,
             ..options(Score)
         };
-        all.push((format!("score {least_score}"), options));
+        all.push((format!("score {min_score}"), options));
     }
     all
 }

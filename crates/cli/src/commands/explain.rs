@@ -159,7 +159,7 @@ fn settings(settings: &Settings) -> String {
         "dedup_threshold",
         settings.dedup_threshold.map(|t| t.to_string()),
     );
-    add("least_score", settings.least_score.map(|s| s.to_string()));
+    add("min_score", settings.min_score.map(|s| s.to_string()));
     add("level0_merge", Some(count(settings.level0_merge as u64)));
     add("level1_bytes", settings.level1_bytes.map(bytes));
     add("level_ratio", Some(count(settings.level_ratio)));

@@ -216,7 +216,7 @@ fn under(policy: &str, described: &Simulation) -> Result<Simulation> {
         }
         ("score", least) => {
             options.compaction_policy = CompactionPolicy::Score;
-            options.least_score = least.unwrap_or(options.least_score);
+            options.min_score = least.unwrap_or(options.min_score);
         }
         ("trie", None) => simulation.tree = TreeKind::Trie(TrieForm::default()),
         _ => return Err(wrong()),

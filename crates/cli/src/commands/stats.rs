@@ -248,7 +248,7 @@ fn memory(text: &mut Sections, statistics: &Statistics) {
         text.line("sketches of levels", bytes(memory.sketch_bytes));
     }
     text.line("read buffer", read_buffer(statistics));
-    if let Some(polled) = statistics.polls_reads {
+    if let Some(polled) = statistics.can_poll_reads {
         let shown = if polled {
             "on the processor"
         } else {

@@ -28,7 +28,7 @@ use super::source::BlockSource;
 use crate::block_value::TableValue;
 use crate::key::{InternalKey, SequenceNumber, Tag};
 use crate::range_tombstones::RangeTombstones;
-use crate::time_profile::{Stage, at};
+use crate::time_profile::{Stage, enter_stage};
 use crate::{Error, Result};
 
 /// The purpose of a cursor's reads, and whether the blocks are worth keeping.
@@ -206,7 +206,7 @@ impl TableReader {
         if !self.may_contain(hash) {
             return Ok(None);
         }
-        at(Stage::Index);
+        enter_stage(Stage::Index);
         let target = InternalKey::seek(key, snapshot);
         let top_at = self.top_index.position(target);
         let held;
@@ -224,14 +224,14 @@ impl TableReader {
         let Some(place) = BlockPlace::of(partition, partition.position(target)) else {
             return Ok(None);
         };
-        at(Stage::BlockCache);
+        enter_stage(Stage::BlockCache);
         let data = self.block(&place, options)?;
-        at(Stage::BlockSearch);
+        enter_stage(Stage::BlockSearch);
         let found = data.find(target);
         let found = found.map_err(|fault| self.source.corruption(place.handle, fault))?;
         let Some(found) = found.filter(|found| found.same_user_key) else {
             // Older tables come next.
-            at(Stage::Filters);
+            enter_stage(Stage::Filters);
             return Ok(None);
         };
         Ok(Some((found.tag, TableValue::new(data, found.value))))

@@ -74,7 +74,7 @@ thread_local! {
 
 /// Puts the thread into this stage from now on.
 #[inline(always)]
-pub fn at(stage: Stage) {
+pub fn enter_stage(stage: Stage) {
     if WATCHED.get() {
         enter(stage);
     }

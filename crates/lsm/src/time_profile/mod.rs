@@ -21,14 +21,14 @@
 //! Nothing here knows the work of a stage, and everything above may use it.
 
 mod current;
-pub mod draw;
 mod report;
+pub mod sampling;
 mod storage;
 mod sums;
 
-pub use current::{at, leaf, stage};
-pub use draw::{Drawn, TIMED_ONE_IN, draw};
+pub use current::{enter_stage, leaf, stage};
 pub use report::{PathProfile, StageProfile, TimeProfile};
+pub use sampling::{Sampling, TIMED_ONE_IN, sample};
 pub use storage::TimedStorage;
 pub use sums::{TimeProfiler, Watched};
 
@@ -69,7 +69,7 @@ impl Path {
     /// Returns the number of operations of which one is watched, on average.
     const fn one_in(self) -> u32 {
         match self {
-            Path::Write | Path::Get | Path::Seek | Path::Step => draw::WATCHED_ONE_IN,
+            Path::Write | Path::Get | Path::Seek | Path::Step => sampling::WATCHED_ONE_IN,
             Path::Flush | Path::Merge => 1,
         }
     }

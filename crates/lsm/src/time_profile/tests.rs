@@ -44,7 +44,7 @@ fn stages_exclude_one_another_and_add_up() {
                 }
                 sleep(20 * MILLISECOND);
             }
-            at(Stage::Insert);
+            enter_stage(Stage::Insert);
             sleep(30 * MILLISECOND);
         }
         let took = began.elapsed();
@@ -128,7 +128,7 @@ fn an_operation_inside_another_is_its_own() {
                 let _inner = inner.watch_more(Path::Merge, Stage::Install);
                 sleep(20 * MILLISECOND);
             }
-            at(Stage::Sort);
+            enter_stage(Stage::Sort);
             sleep(10 * MILLISECOND);
         }
         let (outer, inner) = (outer.profile(), inner.profile());
@@ -150,7 +150,7 @@ fn nothing_is_noted_beside_an_operation() {
     in_a_quiet_turn(|| {
         let profiler = Arc::new(TimeProfiler::default());
         let stages = || {
-            at(Stage::Index);
+            enter_stage(Stage::Index);
             let _call = stage(Stage::ReadCall);
             let _block = leaf(Stage::Checksum);
             sleep(5 * MILLISECOND);
@@ -232,8 +232,8 @@ fn an_empty_stage_is_short() {
         let profiler = Arc::new(TimeProfiler::default());
         for _ in 0..1000 {
             let _watched = profiler.watch(Path::Flush, Stage::Queue);
-            at(Stage::Insert);
-            at(Stage::Forward);
+            enter_stage(Stage::Insert);
+            enter_stage(Stage::Forward);
         }
         let profile = profiler.profile();
         profile.path("flush").unwrap().time_of("index insert")

@@ -101,7 +101,7 @@ impl Store {
         oldest_snapshot: SequenceNumber,
         arenas: RangesInArenas,
     ) -> HiddenFrom {
-        if !self.files.reserve.lets_deletes_pass() || self.check_can_persist().is_err() {
+        if !self.files.reserve.deletes_skip_waiting() || self.check_can_persist().is_err() {
             return HiddenFrom::new();
         }
         // Before the view: each write up to this number is in its arenas or in its tables.

@@ -140,7 +140,7 @@ impl Background {
     }
 
     /// Returns the number of steps that failed, and a last failure.
-    pub(crate) fn retries(&self) -> (u64, Option<Error>) {
+    pub(crate) fn step_failures(&self) -> (u64, Option<Error>) {
         let mut total = (0, None);
         for worker in self.workers() {
             let state = worker.state.lock();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_lsm::key::Tag;
 use terrace_lsm::levels::{KeyspaceLevels, Version as TablesVersion};
-use terrace_lsm::time_profile::{Stage, at};
+use terrace_lsm::time_profile::{Stage, enter_stage};
 use terrace_region::release_free_memory;
 
 use crate::db::Store;
@@ -26,7 +26,7 @@ impl Store {
     #[inline]
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
         if let Some(buffer) = &self.reads.read_buffer {
-            at(Stage::ReadBuffer);
+            enter_stage(Stage::ReadBuffer);
             self.lend_if_idle();
             let sequence = tag.sequence();
             let version = Version { sequence, value };
@@ -72,7 +72,7 @@ impl Store {
     /// Forwards a frame that is in the index and not yet visible; `numbers` are its records'.
     pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
         if let Some(buffer) = &self.reads.read_buffer {
-            at(Stage::Forward);
+            enter_stage(Stage::Forward);
             let has_to_claim = buffer.forward(payload, numbers);
             if has_to_claim || self.have_tables_changed() {
                 self.settle_claim(buffer);

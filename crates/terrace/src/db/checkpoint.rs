@@ -23,7 +23,7 @@ use terrace_storage::{
 use crate::db::directory::open_if_there;
 use crate::db::owners::Files;
 use crate::db::ownership::lock_as_owner;
-use crate::db::{Store, files};
+use crate::db::{Store, file_names};
 use crate::randomness::Randomness;
 use crate::{Error, Result, SequenceNumber};
 
@@ -103,7 +103,10 @@ impl Files {
 /// so every file with a store's name is this checkpoint's. Files that stay make no store.
 fn clear(to: &dyn Directory) {
     let entries = to.list().unwrap_or_default();
-    for entry in entries.iter().filter(|entry| files::is_ours(&entry.name)) {
+    for entry in entries
+        .iter()
+        .filter(|entry| file_names::is_ours(&entry.name))
+    {
         let _ = to.remove(&entry.name);
     }
 }
@@ -122,7 +125,7 @@ fn lock_empty(to: &dyn Directory) -> Result<Box<dyn Lock>> {
 fn is_empty(entries: &[DirectoryEntry]) -> bool {
     entries
         .iter()
-        .all(|entry| entry.name == files::LOCK || entry.is_of_file_system())
+        .all(|entry| entry.name == file_names::LOCK || entry.is_of_file_system())
 }
 
 fn not_empty(to: &Path) -> Error {

@@ -120,7 +120,7 @@ impl<'a> Group<'a> {
     }
 
     /// Returns whether an accepted request asks for persistence.
-    pub(crate) fn sync(&self) -> bool {
+    pub(crate) fn wants_sync(&self) -> bool {
         self.accepted().any(|request| request.sync)
     }
 
@@ -140,8 +140,8 @@ impl<'a> Group<'a> {
     }
 
     /// Returns whether all batches to be written only delete.
-    pub(crate) fn makes_room(&self) -> bool {
-        self.batches().all(WriteBatch::makes_room)
+    pub(crate) fn only_deletes(&self) -> bool {
+        self.batches().all(WriteBatch::only_deletes)
     }
 
     /// Refuses every request that stores a value. `error` is the error of a full disk.
@@ -149,7 +149,7 @@ impl<'a> Group<'a> {
         let is_refused = |at: usize| self.refused.iter().any(|(refused, _)| *refused == at);
         let requests = self.requests.iter().enumerate();
         let values =
-            requests.filter(|(at, request)| !request.batch.makes_room() && !is_refused(*at));
+            requests.filter(|(at, request)| !request.batch.only_deletes() && !is_refused(*at));
         let values: Vec<_> = values.map(|(at, _)| (at, error.clone())).collect();
         self.refused.extend(values);
         self.refused.sort_by_key(|(at, _)| *at);

@@ -14,7 +14,7 @@ use terrace_storage::{
 
 use crate::db::owners::Files;
 use crate::db::unsupported_tables::stays;
-use crate::db::{Store, files};
+use crate::db::{Store, file_names};
 use crate::options::Options;
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ pub(crate) fn prepare(
     let exists = has_been_made(&*directory, options)?;
     let foreign = entries
         .iter()
-        .find(|entry| !files::is_ours(&entry.name) && !entry.is_of_file_system());
+        .find(|entry| !file_names::is_ours(&entry.name) && !entry.is_of_file_system());
     match (exists, foreign) {
         (true, _) => Ok((directory, true)),
         (false, Some(entry)) => Err(Error::NoStore {
@@ -103,9 +103,9 @@ pub(crate) fn has_been_made(directory: &dyn Directory, options: &Options) -> Res
 /// Returns whether tables or arenas are there. They exist only after the manifest that names them:
 /// without `CURRENT` they are not the remains of a creation that was cut short.
 fn holds_writes(entries: &[DirectoryEntry]) -> bool {
-    entries
-        .iter()
-        .any(|entry| files::table_number(&entry.name).is_some() || entry.name.starts_with("arena-"))
+    entries.iter().any(|entry| {
+        file_names::table_number(&entry.name).is_some() || entry.name.starts_with("arena-")
+    })
 }
 
 /// Fails if a listed table is missing: an unlisted file beside it may then be the only copy of
@@ -131,7 +131,7 @@ impl Store {
     /// Removes the files that the arenas left in the store's directory when they moved out of it.
     pub(crate) fn remove_left_arenas(&self) -> Result<()> {
         for entry in self.files.directory.list()? {
-            if files::is_arena(&entry.name) && self.may_remove_arena(&entry.name)? {
+            if file_names::is_arena(&entry.name) && self.may_remove_arena(&entry.name)? {
                 self.files.directory.remove(&entry.name)?;
             }
         }
@@ -192,7 +192,7 @@ impl Store {
 impl Files {
     /// Gives no table the number of a file that stays.
     fn skip_table_number(&self, number: u64) {
-        if files::leaves_room(number) {
+        if file_names::leaves_room(number) {
             self.next_table.fetch_max(number + 1, Ordering::Relaxed);
         }
     }

@@ -19,7 +19,7 @@ use terrace_lsm::levels::{Edit, TableAdded, TableMeta};
 use terrace_lsm::range_tombstones::RangeTombstones;
 use terrace_lsm::sync::Instant;
 use terrace_lsm::sync::atomic::{AtomicBool, Ordering};
-use terrace_lsm::time_profile::{Path, Stage, at};
+use terrace_lsm::time_profile::{Path, Stage, enter_stage};
 use terrace_region::Placement;
 use terrace_storage::Purpose;
 
@@ -168,7 +168,7 @@ impl Store {
         let mut files = Vec::new();
         let mut along = Along::new(most_bytes);
         let written = self.write_tables(memtables, &mut files, &mut along);
-        at(Stage::Install);
+        enter_stage(Stage::Install);
         let installed = written.and_then(|tables| {
             let totals = Totals::of(&tables);
             self.install_flush(memtables, tables, &along.taken, generations, last_sequence)?;
@@ -311,16 +311,16 @@ impl Store {
     ) -> Result<Vec<TableMeta>> {
         let snapshots = self.reads.snapshots.stripes(|| self.reads.visible());
         // Again, behind the last one's tables.
-        at(Stage::ArenaChecksums);
+        enter_stage(Stage::ArenaChecksums);
         memtable
             .arena()
             .verify()
             .map_err(|error| self.region_error(error))?;
         let mut tables = Vec::new();
         let version = Arc::clone(&self.reads.view.load().version);
-        at(Stage::Sort);
+        enter_stage(Stage::Sort);
         let keyspaces = memtable.keyspaces();
-        at(Stage::Merging);
+        enter_stage(Stage::Merging);
         for keyspace in keyspaces {
             // Entries of a keyspace that has been dropped go nowhere.
             let Some(levels) = version.keyspace(keyspace) else {

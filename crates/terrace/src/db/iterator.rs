@@ -20,7 +20,7 @@ use terrace_lsm::compaction::Versions;
 use terrace_lsm::cursor::Cursor;
 use terrace_lsm::key::{InternalKey, MAX_SEQUENCE};
 use terrace_lsm::table::CursorOptions;
-use terrace_lsm::time_profile::{Drawn, Path, Stage, Watched, draw};
+use terrace_lsm::time_profile::{Path, Sampling, Stage, Watched, sample};
 
 use self::search::{
     RowValue, Search, after_versions_of, before_versions_of, seek_last_before, skip_key,
@@ -414,7 +414,7 @@ impl DbIterator {
                     .watch(path, Stage::Iteration),
             )
         };
-        (draw() == Drawn::Watched).then(watch)
+        (sample() == Sampling::Watched).then(watch)
     }
 }
 

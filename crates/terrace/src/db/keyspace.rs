@@ -409,7 +409,7 @@ impl Keyspace {
     /// the default keyspace, which has the options that the store is opened with; otherwise as
     /// [`Db::write`](crate::Db::write).
     pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
-        self.own_store()?.form_keyspace(self.id, options)
+        self.own_store()?.set_keyspace_options(self.id, options)
     }
 
     /// Begins to load sorted entries in bulk: they are written to tables as they come, once, and

@@ -65,7 +65,11 @@ impl Store {
     }
 
     /// Changes the options of a keyspace.
-    pub(crate) fn form_keyspace(&self, id: KeyspaceId, options: KeyspaceOptions) -> Result<()> {
+    pub(crate) fn set_keyspace_options(
+        &self,
+        id: KeyspaceId,
+        options: KeyspaceOptions,
+    ) -> Result<()> {
         self.check_writable()?;
         options.check()?;
         if id == KeyspaceId::DEFAULT {

@@ -2,7 +2,7 @@
 //!
 //! A get takes about a microsecond, so reading the clock twice and recording each would be felt.
 //! Gets and writes are therefore sampled: a few of each thread, drawn at random
-//! ([`draw`](fn@terrace_lsm::time_profile::draw)). Rare, long operations in the background are
+//! ([`sample`](fn@terrace_lsm::time_profile::sample)). Rare, long operations in the background are
 //! recorded each time. No thread ever waits for a histogram: a sample that finds it in use is
 //! dropped.
 

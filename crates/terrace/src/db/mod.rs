@@ -25,7 +25,7 @@ pub(crate) mod directory;
 pub(crate) mod empty_stretch;
 pub(crate) mod entries;
 pub(crate) mod events;
-pub(crate) mod files;
+pub(crate) mod file_names;
 pub(crate) mod flush;
 pub(crate) mod fork;
 pub(crate) mod handle;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use terrace_lsm::sync::Mutex;
 use terrace_storage::{Directory, ErrorKind, Lock, LockKind};
 
-use crate::db::files;
-use crate::db::files::SOCKET;
+use crate::db::file_names;
+use crate::db::file_names::SOCKET;
 use crate::{Error, Result};
 
 /// Attempts to lock a `LOCK` that took the place of the one held, and the pause between two.
@@ -93,7 +93,7 @@ impl Ownership {
         let Some(held) = &*lock else {
             return Err(Error::Closed);
         };
-        match self.directory.identity_of(files::LOCK) {
+        match self.directory.identity_of(file_names::LOCK) {
             Ok(found) if found == held.identity()? => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => self.check_not_removed()?,
@@ -107,7 +107,7 @@ impl Ownership {
     /// moment.
     fn lock_again(&self) -> Result<Box<dyn Lock>> {
         for _ in 0..LOCK_ATTEMPTS {
-            match self.directory.lock(files::LOCK, LockKind::Exclusive) {
+            match self.directory.lock(file_names::LOCK, LockKind::Exclusive) {
                 Err(error) if error.kind() == ErrorKind::Locked => thread::sleep(LOCK_PAUSE),
                 locked => return Ok(locked?),
             }
@@ -124,7 +124,7 @@ impl Ownership {
 /// # Errors
 /// [`Error::Busy`] if another owner or reader holds the lock.
 pub(crate) fn lock_as_owner(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
-    let lock = directory.lock(files::LOCK, LockKind::Exclusive);
+    let lock = directory.lock(file_names::LOCK, LockKind::Exclusive);
     lock.map_err(|error| busy_or(directory, error))
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn lock_as_owner(directory: &dyn Directory) -> Result<Box<dyn Lock>> 
 /// # Errors
 /// [`Error::Busy`] if an owner holds the lock.
 pub(crate) fn lock_as_reader(directory: &dyn Directory) -> Result<Option<Box<dyn Lock>>> {
-    match directory.lock(files::LOCK, LockKind::Shared) {
+    match directory.lock(file_names::LOCK, LockKind::Shared) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         lock => lock.map(Some).map_err(|error| busy_or(directory, error)),
     }

@@ -14,7 +14,7 @@ use terrace_lsm::levels::{KeyspaceLevels, SubLevelCursor, Table};
 use terrace_lsm::range_tombstones::RangeTombstones;
 use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::table::{CursorOptions, TableCursor, TableReader, key_hash};
-use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
+use terrace_lsm::time_profile::{Path, Sampling, Stage, enter_stage, sample};
 
 use crate::db::Store;
 use crate::db::keyspaces::live;
@@ -97,22 +97,22 @@ impl Store {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Value>> {
-        match draw() {
-            Drawn::Nothing => self.find(keyspace, key, options, &mut 0),
-            drawn => self.get_drawn(keyspace, key, options, drawn),
+        match sample() {
+            Sampling::Nothing => self.find(keyspace, key, options, &mut 0),
+            sampled => self.get_sampled(keyspace, key, options, sampled),
         }
     }
 
     #[cold]
-    fn get_drawn(
+    fn get_sampled(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         options: &ReadOptions,
-        drawn: Drawn,
+        sampled: Sampling,
     ) -> Result<Option<Value>> {
         let mut asked = 0;
-        if drawn == Drawn::Watched {
+        if sampled == Sampling::Watched {
             let _watched = self
                 .metrics
                 .time_profile
@@ -151,7 +151,7 @@ impl Store {
         {
             return Ok(found);
         }
-        at(Stage::MemTables);
+        enter_stage(Stage::MemTables);
         let view = self.reads.view.load();
         // After the view: see its invariant.
         let point = held.unwrap_or_else(|| ReadPoint::at(self.reads.visible()));
@@ -195,7 +195,7 @@ impl Store {
                 return self.value_in_memtable(table, tag, place, point);
             }
         }
-        at(Stage::Filters);
+        enter_stage(Stage::Filters);
         let options = options.of_tables();
         let Some((tag, value)) = self
             .files
@@ -204,8 +204,8 @@ impl Store {
             return Ok(None);
         };
         let file = || self.files.file_with(levels, lookup, point, options);
-        let is_put = self.is_put(tag, &mut { point }, || &value, file)?;
-        let value = is_put.then_some(value);
+        let is_value = self.folds_to_value(tag, &mut { point }, || &value, file)?;
+        let value = is_value.then_some(value);
         if options.fill_cache {
             self.fill_buffer(lookup, tag, value.as_deref());
         }
@@ -220,10 +220,10 @@ impl Store {
         point: ReadPoint,
     ) -> Result<Option<Value>> {
         let file = || Some(table.arena().file().to_path_buf());
-        if !self.is_put(tag, &mut { point }, || table.value(place), file)? {
+        if !self.folds_to_value(tag, &mut { point }, || table.value(place), file)? {
             return Ok(None);
         }
-        at(Stage::ValueCopy);
+        enter_stage(Stage::ValueCopy);
         let pinned = place.length_bytes > COPIED_VALUE_BYTES && self.reads.pins.within_budget();
         Ok(Some(if pinned {
             Value::in_arena(table, place)
@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// Returns whether the newest version for a reader, which lies in `file`, is a value.
-    pub(crate) fn is_put<'v>(
+    pub(crate) fn folds_to_value<'v>(
         &self,
         tag: Tag,
         point: &mut ReadPoint,

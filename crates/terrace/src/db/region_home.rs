@@ -24,7 +24,7 @@ use terrace_storage::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::db::directory::{has_been_made, open_if_there};
-use crate::db::files;
+use crate::db::file_names;
 use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
@@ -281,9 +281,9 @@ fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdent
     }
     for entry in entries {
         match entry.name.as_str() {
-            files::LOCK | files::PERSISTS | TEMPORARY_NAME => {}
+            file_names::LOCK | file_names::PERSISTS | TEMPORARY_NAME => {}
             _ if entry.is_of_file_system() => {}
-            name if files::is_arena(name) => {
+            name if file_names::is_arena(name) => {
                 let detail = "the file is missing, but arenas are there";
                 return Err(Error::corruption(&file, 0, detail));
             }

@@ -16,7 +16,7 @@ use terrace_lsm::sync::{Instant, Mutex};
 use terrace_storage::{ErrorKind, OpenMode, OpenOptions, Purpose};
 
 use crate::db::Store;
-use crate::db::files::RESERVE;
+use crate::db::file_names::RESERVE;
 use crate::db::owners::{Files, Reads};
 use crate::event::EventKind;
 use crate::{Error, Result};
@@ -96,12 +96,12 @@ impl Reserve {
     }
 
     /// Returns whether deletes pass without waiting for merges at present.
-    pub(crate) fn lets_deletes_pass(&self) -> bool {
+    pub(crate) fn deletes_skip_waiting(&self) -> bool {
         self.passing.load(Ordering::Relaxed) > 0
     }
 
     /// Counts a group of deletes that passes. For the leader.
-    pub(crate) fn count_passed(&self) {
+    pub(crate) fn count_skipped(&self) {
         let passing = &self.passing;
         // Zero stays.
         let _ = passing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {

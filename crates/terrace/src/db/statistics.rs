@@ -116,9 +116,9 @@ pub struct Statistics {
         )
     )]
     pub longest_stall: Duration,
-    /// Arenas flushed, merges and moves of tables done.
+    /// Number of arenas flushed.
     pub flushes: u64,
-    /// Merges done.
+    /// Number of compactions done.
     pub merges: u64,
     /// Merges that dropped less than half of the predicted versions. Their outputs are not merged
     /// for their duplicates before more has come.
@@ -143,15 +143,15 @@ pub struct Statistics {
     /// Connections to the inspection socket that other users made, and that were hung up on.
     #[cfg_attr(feature = "serde", serde(default))]
     pub strangers_refused: u64,
-    /// Background steps that failed and were repeated.
-    pub retries: u64,
+    /// Number of background steps that failed. Each was repeated.
+    pub step_failures: u64,
     /// The last failure of a background step.
     #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::error_text"))]
     pub last_error: Option<Error>,
     /// Whether reads of tables can be waited for on the processor; `None` if the options do not ask
     /// for that ([`Options::poll_reads`](crate::Options::poll_reads)).
     #[cfg_attr(feature = "serde", serde(default))]
-    pub polls_reads: Option<bool>,
+    pub can_poll_reads: Option<bool>,
     /// Reason that writes are refused, if they are.
     #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::error_text"))]
     pub poisoned: Option<Error>,

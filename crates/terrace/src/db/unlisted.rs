@@ -14,7 +14,7 @@ use terrace_lsm::levels::{ManifestState, ManifestTail};
 use terrace_lsm::table::{BlockCache, TableReader};
 use terrace_storage::{Directory, Escaped};
 
-use crate::db::files;
+use crate::db::file_names;
 use crate::{Error, Result, SequenceNumber};
 
 /// The tables in a store's directory that are kept, or are to be.
@@ -46,14 +46,14 @@ impl Unlisted {
         let mut unlisted = Unlisted::default();
         for entry in data.entries()? {
             let name = entry.name.as_str();
-            if let Some(number) = files::unlisted_table_number(name) {
+            if let Some(number) = file_names::unlisted_table_number(name) {
                 let own = own_table(data, (number, Stage::Unlisted), state, false)?;
                 unlisted.skip(number, own.as_ref().map_or(0, |own| own.last_sequence));
                 match own {
                     Ok(_) => unlisted.kept.push(number),
                     Err(why) => unlisted.unreadable.push((number, why)),
                 }
-            } else if let Some(number) = files::table_number(name) {
+            } else if let Some(number) = file_names::table_number(name) {
                 if is_tail_dropped && !listed.contains(&number) {
                     let own = own_table(data, (number, Stage::Listed), state, true)?.ok();
                     let may_be_alone =
@@ -63,7 +63,7 @@ impl Unlisted {
                         unlisted.skip(number, own.last_sequence);
                     }
                 }
-            } else if let Some(number) = files::used_table_number(name) {
+            } else if let Some(number) = file_names::used_table_number(name) {
                 unlisted.skip(number, 0);
             }
         }
@@ -72,7 +72,7 @@ impl Unlisted {
 
     /// Notes numbers that are not to be given again: a table's, and the last one in it.
     fn skip(&mut self, table: u64, last_sequence: SequenceNumber) {
-        if files::leaves_room(table) {
+        if file_names::leaves_room(table) {
             self.next_table_number = self.next_table_number.max(table + 1);
         }
         self.last_sequence = self.last_sequence.max(last_sequence);

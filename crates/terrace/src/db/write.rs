@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use terrace_lsm::key::MIN_OVERLAY_SEQUENCE;
 use terrace_lsm::sync::Instant;
-use terrace_lsm::time_profile::{Drawn, Path, Stage, at, draw};
+use terrace_lsm::time_profile::{Path, Sampling, Stage, enter_stage, sample};
 use terrace_region::{Appended, Frame};
 
 use crate::db::Store;
@@ -112,8 +112,8 @@ impl Store {
             self.lifecycle.opening.check(of_batch)?;
         }
         // On a full disk deletes do not wait.
-        let no_stall =
-            options.no_stall && !(self.files.reserve.lets_deletes_pass() && batch.makes_room());
+        let no_stall = options.no_stall
+            && !(self.files.reserve.deletes_skip_waiting() && batch.only_deletes());
         if no_stall && self.metrics.stalls.is_stalled() {
             return Err(Error::WouldStall);
         }
@@ -123,9 +123,9 @@ impl Store {
             no_stall,
             condition,
         };
-        match draw() {
-            Drawn::Nothing => self.submit(request),
-            drawn => self.submit_drawn(request, drawn),
+        match sample() {
+            Sampling::Nothing => self.submit(request),
+            sampled => self.submit_sampled(request, sampled),
         }
     }
 
@@ -149,8 +149,8 @@ impl Store {
     }
 
     #[cold]
-    fn submit_drawn(&self, request: Request, drawn: Drawn) -> Result<()> {
-        if drawn == Drawn::Timed {
+    fn submit_sampled(&self, request: Request, sampled: Sampling) -> Result<()> {
+        if sampled == Sampling::Timed {
             return self.metrics.latencies.write.time(|| self.submit(request));
         }
         let _watched = self.metrics.time_profile.watch(Path::Write, Stage::Queue);
@@ -184,26 +184,26 @@ impl Store {
     }
 
     fn commit(&self, group: &mut Group<'_>) -> Result<()> {
-        at(Stage::Admission);
+        enter_stage(Stage::Admission);
         let mut writer = self.writer()?.lock();
         let writer = writer.as_mut().ok_or(Error::Closed)?;
         group.refuse(|request, earlier| self.judge(writer, request, earlier));
-        let passes = self.files.reserve.lets_deletes_pass() && group.makes_room();
-        let mut makes_room = passes;
+        let passes = self.files.reserve.deletes_skip_waiting() && group.only_deletes();
+        let mut only_deletes = passes;
         self.files
-            .write_deletes_at_least(passes, |admission, error| {
+            .write_or_only_deletes(passes, |admission, error| {
                 if let Some(error) = error {
                     group.refuse_values(error);
-                    makes_room = true;
+                    only_deletes = true;
                 }
                 self.write_group(writer, group, admission)
             })?;
         self.reads.show(writer.last_sequence);
-        if makes_room {
+        if only_deletes {
             // Only now a range of these hides tables.
             self.lifecycle.background.compaction_wanted(self);
         }
-        at(Stage::Queue);
+        enter_stage(Stage::Queue);
         Ok(())
     }
 
@@ -215,17 +215,23 @@ impl Store {
     ) -> Result<()> {
         let mut batches = group.batches();
         match (batches.next(), batches.next()) {
-            (None, _) if group.sync() => self.persist_all(writer),
+            (None, _) if group.wants_sync() => self.persist_as_asked(writer),
             (None, _) => Ok(()),
             // The usual group needs no list.
             (Some(only), None) => {
                 let payload = [only.payload()];
-                self.write_frame(writer, &payload, only.records(), group.sync(), admission)
+                self.write_frame(
+                    writer,
+                    &payload,
+                    only.records(),
+                    group.wants_sync(),
+                    admission,
+                )
             }
             _ => {
                 let payload: Vec<&[u8]> = group.batches().map(WriteBatch::payload).collect();
                 let records = group.batches().map(WriteBatch::records).sum();
-                self.write_frame(writer, &payload, records, group.sync(), admission)
+                self.write_frame(writer, &payload, records, group.wants_sync(), admission)
             }
         }
     }
@@ -294,7 +300,7 @@ impl Store {
             persisted_until,
             payload,
         };
-        at(Stage::ArenaCopy);
+        enter_stage(Stage::ArenaCopy);
         let stored = self.store_frame(writer, &frame, admission)?;
         writer.last_sequence = last_sequence;
         self.metrics
@@ -302,9 +308,9 @@ impl Store {
             .user_bytes
             .fetch_add(stored.payload_bytes as u64, Ordering::Relaxed);
         if sync {
-            self.persist_all(writer)?;
+            self.persist_as_asked(writer)?;
         }
-        at(Stage::Insert);
+        enter_stage(Stage::Insert);
         writer
             .active
             .insert_frame(stored.payload_offset, stored.payload_bytes, first_sequence)
@@ -347,7 +353,7 @@ impl Store {
 
     /// Makes every write so far survive a power cut, the oldest arena first. Recovery ends at the
     /// first gap, so a persisted frame behind an unpersisted arena would be lost with it.
-    fn persist_all(&self, writer: &mut Writer) -> Result<()> {
+    fn persist_as_asked(&self, writer: &mut Writer) -> Result<()> {
         self.writes.persist_on_seal.store(true, Ordering::Relaxed);
         self.persist_arenas(writer)
     }
@@ -482,13 +488,13 @@ impl Files {
     /// Writes by `write`; where a full disk refuses that, its deletes only, for which `write` gets the
     /// error. Deletes that pass at once do not ask for more.
     #[inline]
-    pub(crate) fn write_deletes_at_least(
+    pub(crate) fn write_or_only_deletes(
         &self,
         passes: bool,
         mut write: impl FnMut(Admission, Option<&Error>) -> Result<()>,
     ) -> Result<()> {
         if passes {
-            self.reserve.count_passed();
+            self.reserve.count_skipped();
             return write(Admission::Deletes, None);
         }
         match write(Admission::All, None) {

@@ -44,7 +44,7 @@ impl Options {
     fn check_ratios(&self) -> Result<()> {
         let ratios = [
             ("dedup_threshold", self.dedup_threshold),
-            ("least_score", self.least_score),
+            ("min_score", self.min_score),
         ];
         ratios.iter().try_for_each(|&(name, ratio)| {
             entry(STORE, name).map_or(Ok(()), |entry| entry.check_decimal(ratio))

@@ -84,7 +84,7 @@ option_table! {
         dedup_threshold:
             option("With the policy dedup, versions in a level, for each that a compaction would leave",
                 Values::Decimal { min: 1.01, max: 100.0 });
-        least_score:
+        min_score:
             option("With the policy score, gain of a compaction for each byte that it writes",
                 Values::Decimal { min: 0.01, max: 100.0 });
         tombstone_percent:

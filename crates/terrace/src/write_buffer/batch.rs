@@ -140,7 +140,7 @@ impl WriteBatch {
 
     /// Returns whether the batch only deletes. Such a batch takes no space for longer than until a
     /// merge.
-    pub(crate) fn makes_room(&self) -> bool {
+    pub(crate) fn only_deletes(&self) -> bool {
         Records::new(self.payload()).all(|record| record.is_ok_and(|record| record.kind.deletes()))
     }
 

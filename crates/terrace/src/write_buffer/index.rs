@@ -260,7 +260,7 @@ impl Index {
     }
 
     /// Returns the number of the entry with a sequence number, or the number it would have.
-    pub(crate) fn number_of(&self, sequence: SequenceNumber) -> u64 {
+    pub(crate) fn entry_position(&self, sequence: SequenceNumber) -> u64 {
         sequence.saturating_sub(self.first_sequence.load(Ordering::Relaxed))
     }
 

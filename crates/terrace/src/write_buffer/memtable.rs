@@ -227,7 +227,7 @@ impl MemTable {
 
     /// Returns the first position in a run from `from` on whose number is not below `below`.
     pub(super) fn next_from(&self, run: &Run, from: usize, below: SequenceNumber) -> Option<usize> {
-        run.next_from(from, self.index.number_of(below))
+        run.next_from(from, self.index.entry_position(below))
     }
 
     /// Returns the last position in a run before `before` whose number is not below `below`.
@@ -237,7 +237,7 @@ impl MemTable {
         before: usize,
         below: SequenceNumber,
     ) -> Option<usize> {
-        run.last_before(before, self.index.number_of(below))
+        run.last_before(before, self.index.entry_position(below))
     }
 
     fn bytes(&self, offset: u32, length: u32) -> &[u8] {

@@ -129,7 +129,7 @@ fn a_worker_that_forks_changes_no_file_in_the_child() {
             // The parent's listener returns when the child has ended.
             db.flush().unwrap();
             assert!(listener.has_succeeded());
-            assert_eq!(db.statistics().retries, 0);
+            assert_eq!(db.statistics().step_failures, 0);
             drop(db);
             check_reopened(&place.store(), options, 1_000);
         }

@@ -146,7 +146,7 @@ fn a_dropped_keyspace_is_gone_with_its_tables_and_stays_gone() {
     assert!(matches!(doomed.first(), Err(Error::NoKeyspace { .. })));
     // The keyspace's remains in the arena go nowhere.
     db.flush().unwrap();
-    assert_eq!(db.statistics().retries, 0);
+    assert_eq!(db.statistics().step_failures, 0);
     let successor = db
         .create_keyspace("doomed", KeyspaceOptions::default())
         .unwrap();
@@ -204,7 +204,7 @@ fn dropping_under_load_disturbs_nobody() {
     db.flush().unwrap();
     db.compact().unwrap();
     let statistics = db.statistics();
-    assert_eq!(statistics.retries, 0, "{:?}", statistics.last_error);
+    assert_eq!(statistics.step_failures, 0, "{:?}", statistics.last_error);
     assert_eq!(names(&db), ["default"]);
     let tables: usize = statistics.levels.iter().map(|level| level.tables).sum();
     let files = || {

@@ -281,7 +281,7 @@ fn renaming_under_load_disturbs_nobody() {
     db.flush().unwrap();
     db.compact().unwrap();
     let statistics = db.statistics();
-    assert_eq!(statistics.retries, 0, "{:?}", statistics.last_error);
+    assert_eq!(statistics.step_failures, 0, "{:?}", statistics.last_error);
     assert_eq!(rows(&db, "name 60"), 700.min(written as usize));
     drop(keyspace);
     db.close().unwrap();

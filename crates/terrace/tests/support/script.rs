@@ -32,7 +32,7 @@ pub fn tiny(options: Options) -> Options {
         level1_bytes: 8 << 10,
         level_ratio: 2,
         dedup_threshold: 1.2,
-        least_score: 0.1,
+        min_score: 0.1,
         cache_bytes: 64 << 10,
         max_open_tables: Some(8),
         constants: Constants {

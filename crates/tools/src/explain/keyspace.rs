@@ -50,7 +50,7 @@ impl Settings {
             level_ratio: form.level_ratio,
             level1_bytes: matches!(policy, Leveled | Lazy).then_some(form.level1_bytes),
             dedup_threshold: (policy == Dedup).then_some(options.dedup_threshold),
-            least_score: (policy == Score).then_some(options.least_score),
+            min_score: (policy == Score).then_some(options.min_score),
         }
     }
 }

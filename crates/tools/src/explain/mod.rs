@@ -107,8 +107,8 @@ pub struct Settings {
     pub level1_bytes: Option<u64>,
     /// [`Options::dedup_threshold`](terrace::Options::dedup_threshold); for `Dedup`.
     pub dedup_threshold: Option<f64>,
-    /// [`Options::least_score`](terrace::Options::least_score); for `Score`.
-    pub least_score: Option<f64>,
+    /// [`Options::min_score`](terrace::Options::min_score); for `Score`.
+    pub min_score: Option<f64>,
 }
 
 /// The target of a level.

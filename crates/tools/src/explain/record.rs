@@ -25,7 +25,7 @@ use crate::explain::keyspace::Asked;
 const WRITTEN: [&str; 9] = [
     "compaction_policy",
     "dedup_threshold",
-    "least_score",
+    "min_score",
     "level0_merge",
     "level0_slowdown",
     "level1_bytes",

@@ -262,7 +262,7 @@ impl Metrics<'_> {
             (
                 "step_failures_total",
                 "Background steps that failed.",
-                self.0.retries,
+                self.0.step_failures,
             ),
         ] {
             text.counter(name, help);

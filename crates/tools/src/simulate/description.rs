@@ -236,8 +236,8 @@ impl Simulation {
         if options.dedup_threshold.is_nan() || options.dedup_threshold <= 1.0 {
             return Err(Error::invalid("dedup_threshold must be above 1"));
         }
-        if options.least_score.is_nan() || options.least_score <= 0.0 {
-            return Err(Error::invalid("least_score must be above 0"));
+        if options.min_score.is_nan() || options.min_score <= 0.0 {
+            return Err(Error::invalid("min_score must be above 0"));
         }
         Ok(())
     }

@@ -113,7 +113,7 @@ pub const POINTS: [Point; 16] = [
 
 const SCORED: (&str, &str) = ("compaction_policy", "score");
 const THRESHOLD: &str = "dedup_threshold";
-const SCORE: &str = "least_score";
+const SCORE: &str = "min_score";
 
 /// Sub-levels of a tiered level. The paper does not say how many it has. Of 9 to 16, simulated,
 /// twelve write least for their space under uniform updates, at the threshold of 1.2

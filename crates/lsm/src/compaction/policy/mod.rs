@@ -101,7 +101,7 @@ pub fn described_by(
                     level0_merge: level0_merge.max(tiered.level0_merge),
                     ..tiered
                 },
-                least_score: settings.least_score,
+                min_score: settings.min_score,
             })
         }
         CompactionPolicy::Lazy => {
@@ -390,6 +390,6 @@ impl fmt::Display for Reason {
 }
 
 #[cfg(test)]
-mod sequences;
+mod sequence_tests;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@
 //! small sub-levels, for the larger they are the longer it takes until as many have come again. The
 //! score is the sum divided by the bytes that the merge writes. So merges for any of these reasons
 //! compete with one another, wherever they are in the levels. A merge is worth it from
-//! `Options::least_score` on.
+//! `Options::min_score` on.
 //!
 //! A range of keys of a run may be merged without the rest (`compaction/parts.rs`), if its own
 //! score is better. Where updates come in clusters, most stale versions are in a small part of the
@@ -53,7 +53,7 @@ pub(crate) struct Score {
     /// Tiered rules, which hold at any score.
     pub(crate) tiered: Tiered,
     /// Score from which on a merge is worth its writes.
-    pub(crate) least_score: f64,
+    pub(crate) min_score: f64,
 }
 
 /// A run and the gain of merging it.
@@ -146,7 +146,7 @@ impl Score {
         let all_bytes = levels.size_bytes();
         let measure = |bytes, duplicates| {
             let score = score_of_part(bytes, duplicates, all_bytes);
-            (score >= self.least_score).then_some(score)
+            (score >= self.min_score).then_some(score)
         };
         let (run, duplicates) = best_part(&estimates.parts(levels, run), measure)?;
         Some(Scored::of_part(run, duplicates, all_bytes))
@@ -159,7 +159,7 @@ impl Score {
         estimates: &dyn Estimates,
     ) -> Option<Choice> {
         let scored = self.scored(levels, under_way, estimates).into_iter();
-        let worth_it = scored.take_while(|scored| scored.score >= self.least_score);
+        let worth_it = scored.take_while(|scored| scored.score >= self.min_score);
         let mut closer = worth_it
             .take(CLOSER_LOOKS)
             .filter_map(|scored| look_closer(levels, scored, estimates));
@@ -176,7 +176,7 @@ impl Score {
     ) -> Option<Choice> {
         let choice = self
             .merge(levels, scored)
-            .filter(|_| scored.score >= self.least_score);
+            .filter(|_| scored.score >= self.min_score);
         unless_claimed(choice?, under_way)
     }
 
@@ -188,12 +188,12 @@ impl Score {
     ) -> Vec<Candidate> {
         let scored = self.scored(levels, under_way, estimates).into_iter();
         let candidate = |(rank, scored): (usize, Scored)| {
-            let is_worth_it = scored.score >= self.least_score;
+            let is_worth_it = scored.score >= self.min_score;
             let closer = (is_worth_it && rank < CLOSER_LOOKS)
                 .then(|| look_closer(levels, scored.clone(), estimates));
             let (scored, standing) = match closer {
                 Some(Some(closer)) => {
-                    let is_worth_it = closer.score >= self.least_score;
+                    let is_worth_it = closer.score >= self.min_score;
                     let choice = || self.choose(levels, &closer, under_way);
                     let standing = Standing::of(is_worth_it, choice);
                     (closer, standing)
@@ -205,7 +205,7 @@ impl Score {
                 measure: Measure::Score {
                     run: scored.run,
                     score: scored.score,
-                    least: self.least_score,
+                    least: self.min_score,
                 },
                 standing,
             }
@@ -250,7 +250,7 @@ impl Score {
         Some(Choice {
             kind: match choice.kind {
                 // A move would keep the duplicates, if the run is chosen for more than probes.
-                ChoiceKind::Move if scored.duplicates.rate() < 1.0 + self.least_score => {
+                ChoiceKind::Move if scored.duplicates.rate() < 1.0 + self.min_score => {
                     ChoiceKind::Move
                 }
                 _ => ChoiceKind::Merge,
@@ -310,7 +310,7 @@ impl Policy for Score {
         estimates: &dyn Estimates,
     ) -> f64 {
         let by_size = self.tiered.overdue(levels, under_way, estimates);
-        by_duplicates(levels, under_way, estimates, self.least_score).max(by_size)
+        by_duplicates(levels, under_way, estimates, self.min_score).max(by_size)
     }
 
     fn runs(&self, levels: &KeyspaceLevels) -> Vec<Run> {

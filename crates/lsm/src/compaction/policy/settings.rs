@@ -38,7 +38,7 @@ pub enum CompactionPolicy {
     /// versions may take is a setting. (PlexDB.)
     Dedup,
     /// As `Tiered`, but neighbouring sub-levels of any level are merged before it is full once that frees
-    /// `Options::least_score` bytes, or saves probes worth as much, for
+    /// `Options::min_score` bytes, or saves probes worth as much, for
     /// each byte written: the best such merge first. It writes less than `Dedup` for the same space.
     Score,
 }
@@ -79,5 +79,5 @@ pub struct PolicySettings {
     /// Versions for each that a compaction would leave, from which on `Dedup` compacts.
     pub dedup_threshold: f64,
     /// Minimum gain for each byte written, for `Score`.
-    pub least_score: f64,
+    pub min_score: f64,
 }

@@ -108,7 +108,7 @@ fn policy(line: &str) -> Box<dyn Policy> {
         }),
         "score" => Box::new(Score {
             tiered: *tiered(LastLevel::Tiered),
-            least_score: 0.4,
+            min_score: 0.4,
         }),
         "lazy" => tiered(LastLevel::Leveled(leveled.shape)),
         other => panic!("no policy {other}"),

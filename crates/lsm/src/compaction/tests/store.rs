@@ -202,7 +202,7 @@ pub(super) fn policy(number: usize, level0_merge: usize, level1_bytes: u64) -> B
         }),
         4 => Box::new(Score {
             tiered,
-            least_score: 0.1,
+            min_score: 0.1,
         }),
         _ => Box::new(tiered),
     }
@@ -561,8 +561,9 @@ impl Store {
                 return None;
             }
             if found {
-                let is_put = cursor.key().tag.kind() == Some(Kind::Put);
-                return is_put.then(|| u64::from_le_bytes(cursor.value().try_into().unwrap()));
+                let folds_to_value = cursor.key().tag.kind() == Some(Kind::Put);
+                return folds_to_value
+                    .then(|| u64::from_le_bytes(cursor.value().try_into().unwrap()));
             }
         }
         None

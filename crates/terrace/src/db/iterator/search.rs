@@ -282,7 +282,7 @@ impl Search {
                 }
                 continue;
             }
-            let live = self.is_put(key.tag, versions)?;
+            let live = self.folds_to_value(key.tag, versions)?;
             replace(&mut self.key, key.user_key);
             if live {
                 self.value.show(versions);
@@ -308,9 +308,9 @@ impl Search {
 
     /// Returns whether the version that the merge stands on is a value, if it decides for its key.
     #[inline]
-    fn is_put(&mut self, tag: Tag, versions: &Versions) -> Result<bool> {
+    fn folds_to_value(&mut self, tag: Tag, versions: &Versions) -> Result<bool> {
         let (value, file) = (|| versions.value(), || versions.file());
-        self.store.is_put(tag, &mut self.point, value, file)
+        self.store.folds_to_value(tag, &mut self.point, value, file)
     }
 
     /// Finds the last visible key from a place within the bounds back. Earlier keys are not above the upper
@@ -388,7 +388,7 @@ impl Search {
             let tag = versions.key().tag;
             if self.sees(versions, tag.sequence()) {
                 source = versions.source();
-                live = tag.sequence() >= hidden_below && self.is_put(tag, versions)?;
+                live = tag.sequence() >= hidden_below && self.folds_to_value(tag, versions)?;
                 if live {
                     self.value.show(versions);
                 }
@@ -409,7 +409,7 @@ impl Search {
         live = versions.valid()
             && key.user_key == self.key.as_slice()
             && key.sequence() >= hidden_below
-            && self.is_put(key.tag, versions)?;
+            && self.folds_to_value(key.tag, versions)?;
         if live {
             self.value.show(versions);
         }

@@ -32,7 +32,7 @@ impl Store {
         let io = self.files.storage.snapshot();
         let counters = &self.metrics.counters;
         let user_bytes = count(&counters.user_bytes);
-        let (retries, last_error) = self.lifecycle.background.retries();
+        let (step_failures, last_error) = self.lifecycle.background.step_failures();
         Statistics {
             durability: self.writes.durability,
             method: region.method.to_owned(),
@@ -75,9 +75,9 @@ impl Store {
             moves: count(&counters.moves),
             removals: count(&counters.removals),
             tables_to_delete: self.files.tables_to_delete() as u64,
-            retries,
+            step_failures,
             last_error,
-            polls_reads: self.polls_reads(),
+            can_poll_reads: self.can_poll_reads(),
             poisoned: self.lifecycle.poisoned(),
             reserve_bytes: self.files.reserve_bytes(),
             lacks_reserve: self.files.lacks_reserve(),
@@ -130,7 +130,7 @@ impl Store {
         }
     }
 
-    fn polls_reads(&self) -> Option<bool> {
+    fn can_poll_reads(&self) -> Option<bool> {
         self.options
             .poll_reads
             .unwrap_or(false)

@@ -1,4 +1,4 @@
-//! Random sequences of flushes, deletes of ranges and openings under the leveled policy, each worked off
+//! Tests: random sequences of flushes, deletes of ranges and openings under the leveled policy, each worked off
 //! until nothing is due. Merges are counted, not done: outputs are as large as their inputs.
 
 use std::collections::BTreeSet;

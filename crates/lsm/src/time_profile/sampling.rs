@@ -21,7 +21,7 @@ const _: () = assert!(TIMED_ONE_IN * (WATCHED_OF_TAKEN - 1) == WATCHED_ONE_IN);
 
 /// The treatment of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drawn {
+pub enum Sampling {
     Nothing,
     /// How long it takes is recorded.
     Timed,
@@ -45,12 +45,12 @@ thread_local! {
 
 /// Draws for this thread's next operation.
 #[inline(always)]
-pub fn draw() -> Drawn {
+pub fn sample() -> Sampling {
     DRAWS.with(|draws| {
         let left = draws.left.get();
         if left > 1 {
             draws.left.set(left - 1);
-            return Drawn::Nothing;
+            return Sampling::Nothing;
         }
         draws.end_of_count(left)
     })
@@ -58,18 +58,18 @@ pub fn draw() -> Drawn {
 
 impl Draws {
     #[cold]
-    fn end_of_count(&self, left: u32) -> Drawn {
+    fn end_of_count(&self, left: u32) -> Sampling {
         let place = 1 + self.random(WINDOW);
         let before = self.behind.replace(WINDOW - place);
         if left == 0 {
             // The thread's first window begins with this operation.
             self.left.set(place);
-            return draw();
+            return sample();
         }
         self.left.set(before + place);
         match self.random(WATCHED_OF_TAKEN) {
-            0 => Drawn::Watched,
-            _ => Drawn::Timed,
+            0 => Sampling::Watched,
+            _ => Sampling::Timed,
         }
     }
 
@@ -98,9 +98,9 @@ mod tests {
 
     /// Counts how many of `operations` operations were timed and watched.
     fn count(operations: u32) -> (usize, usize) {
-        let drawn: Vec<Drawn> = (0..operations).map(|_| draw()).collect();
+        let drawn: Vec<Sampling> = (0..operations).map(|_| sample()).collect();
         let of = |wanted| drawn.iter().filter(|drawn| **drawn == wanted).count();
-        (of(Drawn::Timed), of(Drawn::Watched))
+        (of(Sampling::Timed), of(Sampling::Watched))
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         std::thread::spawn(|| {
             let mut taken = [0; 28];
             for operation in 0..560_000 {
-                taken[operation % 28] += u32::from(draw() != Drawn::Nothing);
+                taken[operation % 28] += u32::from(sample() != Sampling::Nothing);
             }
             assert!(
                 taken.iter().all(|taken| (550..900).contains(taken)),
