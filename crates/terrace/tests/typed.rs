@@ -84,6 +84,31 @@ fn a_batch_holds_entries_of_several_types() {
 }
 
 #[test]
+fn ranges_are_deleted_by_their_typed_bounds() {
+    let db = store();
+    let numbers = db.typed::<i32, ()>();
+    let all = |numbers: &Typed<i32, ()>| -> Vec<i32> {
+        let entries = numbers.iter().unwrap();
+        entries.map(|entry| entry.unwrap().0).collect()
+    };
+    for number in -5..5 {
+        numbers.put(&number, &()).unwrap();
+    }
+    numbers.delete_within(3..).unwrap();
+    let mut batch = WriteBatch::new();
+    numbers.delete_within_to(&mut batch, ..-3).unwrap();
+    numbers.delete_within_to(&mut batch, -1..=1).unwrap();
+    let endless = numbers.delete_within_to(&mut batch, 0..).unwrap_err();
+    assert!(matches!(endless, Error::InvalidArgument(_)), "{endless:?}");
+    db.write(batch, WriteOptions::default()).unwrap();
+    assert_eq!(all(&numbers), [-3, -2, 2]);
+    let ends = [numbers.first().unwrap(), numbers.last().unwrap()];
+    assert_eq!(ends, [Some((-3, ())), Some((2, ()))]);
+    numbers.delete_within(..).unwrap();
+    assert_eq!(numbers.first().unwrap(), None);
+}
+
+#[test]
 fn threads_that_update_one_key_lose_nothing() {
     let db = store();
     let counts = db.typed::<str_key::Name, u64>();
@@ -92,14 +117,16 @@ fn threads_that_update_one_key_lose_nothing() {
             scope.spawn(|| {
                 for _ in 0..200 {
                     let more = |count: Option<u64>| Some(count.unwrap_or(0) + 1);
-                    counts.update(&str_key::Name("home".into()), more).unwrap();
+                    let home = str_key::Name("home".into());
+                    counts.fetch_and_update(&home, more).unwrap();
                 }
             });
         }
     });
     let home = str_key::Name("home".into());
     assert_eq!(counts.get(&home).unwrap(), Some(800));
-    counts.update(&home, |_| None).unwrap();
+    let before = counts.fetch_and_update(&home, |_| None).unwrap();
+    assert_eq!(before, Some(800));
     assert_eq!(counts.get(&home).unwrap(), None);
 }
 
@@ -135,7 +162,7 @@ fn entries_of_another_type_are_refused_and_stay() {
     };
     let get = counts.get(&2);
     assert_eq!(refused(get.unwrap_err()), ("value", "u32"));
-    let update = counts.update(&2, |_| None);
+    let update = counts.fetch_and_update(&2, |_| None);
     assert_eq!(refused(update.unwrap_err()), ("value", "u32"));
     assert_eq!(db.get(2u32.to_be_bytes()).unwrap().unwrap(), [1, 7]);
 

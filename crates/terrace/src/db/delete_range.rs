@@ -23,27 +23,11 @@ impl Store {
     /// Removes every key within bounds.
     pub(crate) fn delete_within(&self, keyspace: KeyspaceId, (from, to): Bounds<'_>) -> Result<()> {
         self.lifecycle.check_process()?;
-        let from = match from {
-            Bound::Unbounded => Vec::new(),
-            Bound::Included(from) => checked(from)?.to_vec(),
-            Bound::Excluded(from) => match next_key(checked(from)?) {
-                Some(next) => next,
-                None => {
-                    return Err(Error::invalid(
-                        "a range to delete cannot begin behind a key of the longest length; begin it with one",
-                    ));
-                }
-            },
-        };
-        let batch = match to {
-            Bound::Unbounded => return self.delete_to_the_end(keyspace, &from),
-            Bound::Excluded(to) => {
-                let mut batch = WriteBatch::new();
-                batch.push_range_delete(keyspace, &from, to)?;
-                batch
-            }
-            Bound::Included(to) => through(keyspace, &from, checked(to)?)?,
-        };
+        if to == Bound::Unbounded {
+            return self.delete_to_the_end(keyspace, &first_key(from)?);
+        }
+        let mut batch = WriteBatch::new();
+        batch.push_delete_within(keyspace, (from, to))?;
         self.write(batch, Default::default())
     }
 
@@ -56,7 +40,8 @@ impl Store {
             if largest.as_slice() < from {
                 return Ok(());
             }
-            let batch = through(keyspace, from, &largest)?;
+            let mut batch = WriteBatch::new();
+            batch.push_delete_through(keyspace, from, &largest)?;
             self.check_size(&batch)?;
             self.write_alone(writer, &batch)
         })
@@ -64,15 +49,15 @@ impl Store {
 
     fn write_alone(&self, writer: &mut Writer, batch: &WriteBatch) -> Result<()> {
         let sync = self.writes.durability == Durability::PowerSafe;
-        self.files.write_deletes_at_least(
-            self.files.reserve.lets_deletes_pass(),
+        self.files.write_or_only_deletes(
+            self.files.reserve.deletes_skip_waiting(),
             |admission, _| {
                 let payload = [batch.payload()];
                 self.write_frame(writer, &payload, batch.records(), sync, admission)
             },
         )?;
         self.reads.show(writer.last_sequence);
-        if self.files.reserve.lets_deletes_pass() {
+        if self.files.reserve.deletes_skip_waiting() {
             self.lifecycle.background.compaction_wanted(self);
         }
         Ok(())
@@ -105,17 +90,51 @@ fn next_key(key: &[u8]) -> Option<Vec<u8>> {
     (key.len() < MAX_KEY_BYTES).then(|| [key, &[0]].concat())
 }
 
-/// Returns the deletion of a range with its last key.
-fn through(keyspace: KeyspaceId, from: &[u8], last: &[u8]) -> Result<WriteBatch> {
-    let mut batch = WriteBatch::new();
-    match next_key(last) {
-        Some(end) => batch.push_range_delete(keyspace, from, &end)?,
-        None => {
-            batch.push_range_delete(keyspace, from, last)?;
-            batch.push(Kind::Delete, keyspace, last, &[])?;
+/// Returns the first key of a range.
+fn first_key(from: Bound<&[u8]>) -> Result<Vec<u8>> {
+    match from {
+        Bound::Unbounded => Ok(Vec::new()),
+        Bound::Included(from) => Ok(checked(from)?.to_vec()),
+        Bound::Excluded(from) => next_key(checked(from)?).ok_or_else(|| {
+            Error::invalid(
+                "a range to delete cannot begin behind a key of the longest length; begin it with one",
+            )
+        }),
+    }
+}
+
+impl WriteBatch {
+    /// Adds the deletion of a range that has an end.
+    pub(crate) fn push_delete_within(
+        &mut self,
+        keyspace: KeyspaceId,
+        (from, to): Bounds<'_>,
+    ) -> Result<()> {
+        let from = first_key(from)?;
+        match to {
+            Bound::Excluded(to) => self.push_range_delete(keyspace, &from, to),
+            Bound::Included(last) => self.push_delete_through(keyspace, &from, checked(last)?),
+            Bound::Unbounded => Err(Error::invalid(
+                "a range to delete in a batch needs an end; Keyspace::delete_within takes one without",
+            )),
         }
     }
-    Ok(batch)
+
+    /// Adds the deletion of a range with its last key.
+    fn push_delete_through(
+        &mut self,
+        keyspace: KeyspaceId,
+        from: &[u8],
+        last: &[u8],
+    ) -> Result<()> {
+        match next_key(last) {
+            Some(end) => self.push_range_delete(keyspace, from, &end),
+            None => {
+                self.push_range_delete(keyspace, from, last)?;
+                self.push(Kind::Delete, keyspace, last, &[])
+            }
+        }
+    }
 }
 
 fn checked(key: &[u8]) -> Result<&[u8]> {

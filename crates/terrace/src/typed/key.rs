@@ -2,6 +2,17 @@
 
 /// A key that can be written so that bytewise order is the order of its type.
 ///
+/// | type | bytes |
+/// |---|---|
+/// | `u8` to `u128`, `char` (as `u32`) | big-endian |
+/// | `i8` to `i128` | big-endian, with the sign bit flipped |
+/// | `bool` | 0 or 1 |
+/// | `[u8; N]` | as they are |
+/// | `str`, `String`, `[u8]`, `Vec<u8>`, last in the key | as they are |
+/// | the same, before another part | each 0 byte is followed by 255; 0 and 1 end the part |
+/// | `Option` | 0, or 1 and the part |
+/// | tuples of two to four | their parts, one after the other |
+///
 /// A program's own type becomes a key by the form of its parts:
 ///
 /// ```

@@ -1,8 +1,4 @@
 //! Keys and values of a program's types, instead of bytes.
-//!
-//! A key is encoded so that bytewise order is the order of its type ([`EncodeKey`]). A value is encoded by
-//! [serde](https://serde.rs) in the form of [postcard](https://postcard.jamesmunns.com), which has no names of
-//! fields: a type may get new variants of an enum at its end, and nothing else may change.
 
 mod entries;
 mod key;
@@ -11,7 +7,7 @@ use std::any::type_name;
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,14 +42,25 @@ use crate::{Error, Keyspace, Result, WriteBatch};
 /// assert_eq!(pages?, ["home", "prices"]);
 /// # Ok::<(), terrace::Error>(())
 /// ```
+///
+/// A key is written so that bytewise order is the order of its type: see [`EncodeKey`]. Snapshots, several
+/// keys at once and all else are in [`Typed::keyspace`], with keys and values as bytes.
+///
+/// # Changing a type
+///
+/// A value is written by [serde](https://serde.rs) in the form of
+/// [postcard](https://postcard.jamesmunns.com/wire-format), which has no names of fields. An enum may get new
+/// variants at its end. With any other change, a new field included, values that were written before are
+/// [`Error::OtherType`], or are read as something else: nothing records the type. So let an enum hold the
+/// versions of a type that may change, `enum Stored { V1(Link), V2(LinkWithOwner) }`.
 pub struct Typed<K, V> {
     keyspace: Keyspace,
     types: PhantomData<fn() -> (K, V)>,
 }
 
 impl Keyspace {
-    /// Returns the keyspace by the types of its keys and values. All of its keys are to be written by the same
-    /// types: another one's is [`Error::OtherType`] when it is read.
+    /// Returns the keyspace by the types of its keys and values. All of them are to be written by the same
+    /// types. Bytes that a type cannot have are [`Error::OtherType`] when they are read.
     pub fn typed<K: DecodeKey, V: Serialize + DeserializeOwned>(&self) -> Typed<K, V> {
         Typed {
             keyspace: self.clone(),
@@ -106,7 +113,22 @@ impl<K: DecodeKey, V: Serialize + DeserializeOwned> Typed<K, V> {
         self.keyspace.put(encoded_key(key), encoded_value(value)?)
     }
 
-    /// Adds [`Typed::put`] to a batch.
+    /// Adds [`Typed::put`] to a batch, which may hold writes to several keyspaces.
+    ///
+    /// ```
+    /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
+    /// use terrace::{WriteBatch, WriteOptions};
+    ///
+    /// let links = db.typed::<String, String>();
+    /// let by_time = db.get_or_create_keyspace("by time", Default::default())?.typed::<(u64, String), ()>();
+    /// let mut batch = WriteBatch::new();
+    /// links.put_to(&mut batch, "abc", &"https://example.org".to_string())?;
+    /// by_time.put_to(&mut batch, &(1_764_000_000, "abc".to_string()), &())?;
+    /// db.write(batch, WriteOptions::default())?;
+    /// let ((_, newest), ()) = by_time.last()?.unwrap();
+    /// assert_eq!(newest, "abc");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`WriteBatch::put_in`] and [`Typed::put`].
@@ -144,51 +166,91 @@ impl<K: DecodeKey, V: Serialize + DeserializeOwned> Typed<K, V> {
         batch.delete_in(&self.keyspace, encoded_key(key))
     }
 
-    /// Sets a key to the result of `update` for its value, as if at one moment; `None` stands for no value.
-    /// `update` may be called several times.
+    /// Removes every key of a range, as [`Keyspace::delete_within`] does.
     ///
     /// # Errors
-    /// As [`Keyspace::compare_and_set`], [`Typed::get`] and [`Typed::put`].
+    /// As [`Keyspace::delete_within`].
+    pub fn delete_within(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.keyspace.delete_within(encoded_range(&range))
+    }
+
+    /// Adds [`Typed::delete_within`] to a batch. The range has an end.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::delete_within_in`].
+    pub fn delete_within_to(
+        &self,
+        batch: &mut WriteBatch,
+        range: impl RangeBounds<K>,
+    ) -> Result<()> {
+        batch.delete_within_in(&self.keyspace, encoded_range(&range))
+    }
+
+    /// Sets a key to the result of `update` for its value, as if at one moment. `None` as the result deletes
+    /// the key. `update` may be called several times. Returns the value before. Each call writes, even if
+    /// nothing changes.
+    ///
+    /// # Errors
+    /// As [`Keyspace::fetch_and_update`], [`Typed::get`] and [`Typed::put`].
     ///
     /// ```
     /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
     /// let visits = db.typed::<String, u64>();
-    /// visits.update("home", |count| Some(count.unwrap_or(0) + 1))?;
-    /// visits.update("home", |count| Some(count.unwrap_or(0) + 1))?;
-    /// assert_eq!(visits.get("home")?, Some(2));
+    /// visits.fetch_and_update("home", |count| Some(count.unwrap_or(0) + 1))?;
+    /// let before = visits.fetch_and_update("home", |count| Some(count.unwrap_or(0) + 1))?;
+    /// assert_eq!((before, visits.get("home")?), (Some(1), Some(2)));
     /// # Ok::<(), terrace::Error>(())
     /// ```
-    pub fn update<Q: EncodeKey + ?Sized>(
+    pub fn fetch_and_update<Q: EncodeKey + ?Sized>(
         &self,
         key: &Q,
         mut update: impl FnMut(Option<V>) -> Option<V>,
-    ) -> Result<()>
+    ) -> Result<Option<V>>
     where
         K: Borrow<Q>,
     {
         let key = encoded_key(key);
         loop {
             let found = self.keyspace.get(&key)?;
-            let decode = |bytes| decoded_value(&self.keyspace, &key, bytes);
-            let value = found.as_deref().map(decode).transpose()?;
-            let new = update(value).as_ref().map(encoded_value).transpose()?;
+            let decode = || -> Result<Option<V>> {
+                let bytes = found.as_deref();
+                bytes
+                    .map(|bytes| decoded_value(&self.keyspace, &key, bytes))
+                    .transpose()
+            };
+            let new = update(decode()?).as_ref().map(encoded_value).transpose()?;
             let is_set = self
                 .keyspace
                 .compare_and_set(&key, found.as_deref(), new.as_deref())?;
             if is_set {
-                return Ok(());
+                return decode();
             }
         }
     }
 
-    /// Returns the entries of a range of keys, from both ends.
+    /// Returns the entry of the first key, `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Typed::range`].
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        self.iter()?.next().transpose()
+    }
+
+    /// Returns the entry of the last key, `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Typed::range`].
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        self.iter()?.next_back().transpose()
+    }
+
+    /// Returns the entries of a range of keys, from both ends. Its bounds are whole keys: `range((7, 0)..)`, or
+    /// `range("a".to_string()..)` for texts.
     ///
     /// # Errors
     /// As [`Keyspace::range`]. Each entry may be [`Error::OtherType`].
     pub fn range(&self, range: impl RangeBounds<K>) -> Result<TypedEntries<K, V>> {
-        let lower = range.start_bound().map(|key| encoded_key(key));
-        let upper = range.end_bound().map(|key| encoded_key(key));
-        let entries = self.keyspace.range((lower, upper))?;
+        let entries = self.keyspace.range(encoded_range(&range))?;
         Ok(TypedEntries::of(self.keyspace.clone(), entries))
     }
 
@@ -224,6 +286,12 @@ fn encoded_key(key: &(impl EncodeKey + ?Sized)) -> Vec<u8> {
     let mut bytes = Vec::new();
     key.encode_last(&mut bytes);
     bytes
+}
+
+fn encoded_range<K: EncodeKey>(range: &impl RangeBounds<K>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let lower = range.start_bound().map(|key| encoded_key(key));
+    let upper = range.end_bound().map(|key| encoded_key(key));
+    (lower, upper)
 }
 
 fn encoded_value(value: &impl Serialize) -> Result<Vec<u8>> {
