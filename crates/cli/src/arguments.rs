@@ -43,9 +43,9 @@ and in the shell line.
 
 The store is a directory, given by --store or TERRACE_STORE. `put`, `import` and `shell`
 make it if there is none; `get`, `scan`, `count`, `stats`, `levels` and `verify` open it read-only.
-While another process has it open, `stats`, `levels`, `explain`, `events` and `keyspaces`
-ask that one, if it lets itself be asked. With --wait, commands wait until it has closed
-the store.
+While another process has it open, `stats`, `levels`, `explain`, `events`, `flush`, `compact`,
+`checkpoint` and `keyspaces` ask that one, if it serves its inspection socket. With --wait,
+commands wait until it has closed the store.
 A store whose arenas are in a directory of their own needs --region-dir, or
 TERRACE_REGION_DIR, every time.";
 
@@ -168,17 +168,18 @@ Examples:
     /// Merge until no level is over its target, or merge a range of keys into one level
     #[command(after_help = "\
 A range of keys, or all of a keyspace's with --all, is merged although no level is over its
-target: one version of each key is left, and what was deleted takes no space.
+target: one version of each key is left, and deleted keys take no space.
 
 Examples:
   terrace compact -d ./cities
   terrace compact -d ./cities --prefix os
   terrace compact -d ./cities --all --json | jq .written_bytes")]
     Compact(Compact),
-    /// Copy a store into a new directory, as it is at one moment
+    /// Back a store up: copy it into a new directory, as it is at one moment
     #[command(after_help = "\
 Tables are linked where the new directory is on the same file system, so that a copy takes little
-time and space; it shares no file that is written to.
+time and space. It shares no file that is written to. Against the loss of the disk, copy the
+backup to another one. To restore, move the store's directory aside and put the backup there.
 
 Examples:
   terrace checkpoint -d ./cities ./cities-monday")]
@@ -265,7 +266,7 @@ Examples:
     Verify(Report),
     /// Make a damaged store openable again, with everything that can still be read
     #[command(after_help = "\
-What is damaged is kept beside the store, with .damaged behind its name. A store without damage is
+Copy the directory first. Damaged files stay in it, with .damaged behind their names. A store without damage is
 left as it is. If the manifest is lost, a new one is made from the tables and the arenas. Arenas
 of another store are not taken and are kept aside, too. If several stores' arenas lie there and
 the manifest is lost, none is taken; --arenas-of names the one whose arenas are.
@@ -273,12 +274,14 @@ the manifest is lost, none is taken; --arenas-of names the one whose arenas are.
 An opening that drops the end of the manifest keeps tables that it may have listed, with .unlisted
 behind their names. With --take-unlisted their entries are in the store again, unless newer ones are.
 
-KEYS THAT WERE DELETED MAY BE THERE AGAIN: what deleted them may have been in a table or a block
-that no longer exists. Keep a copy of the directory until the result has been looked at. A device
-that fails to read is to be copied first, and the copy repaired.
+KEYS THAT WERE DELETED MAY BE THERE AGAIN: their deletions may have been in a table or a block that
+no longer exists. Keep the copy of the directory until you have looked at the result. Of a device
+that fails to read, repair the copy.
 
 Examples:
+  cp -a ./cities ./cities.copy
   terrace repair -d ./cities
+  terrace verify -d ./cities
   terrace repair -d ./cities --region-dir /mnt/fast/cities
   terrace repair -d ./cities --json | jq .deleted_keys_may_be_back")]
     Repair(Repair),
@@ -345,7 +348,7 @@ Examples:
         #[command(subcommand)]
         what: terrace_bench::arguments::Bench,
     },
-    /// Hold a published experiment again, and show its numbers beside those found here
+    /// Re-run a published experiment, and show its numbers beside those found here
     #[command(after_help = "\
 Examples:
   terrace reproduce wbl

@@ -120,9 +120,11 @@ pub enum Error {
         /// The region's owner, or the place of the writes, and what to do.
         detail: String,
     },
-    /// A key was written after it was read, or may have been. Read again and retry.
+    /// A key was written after it was read, or may have been. Read again and retry. No call of today
+    /// returns it: compare-and-set retries by itself.
     Conflict,
-    /// A key or value was written by another type than the one by which it is read. See `Keyspace::typed`.
+    /// The bytes of a key or value are none of the type by which they are read: another type, or another
+    /// version of it, wrote them. See `Typed`.
     OtherType {
         /// The keyspace.
         keyspace: String,

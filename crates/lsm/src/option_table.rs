@@ -1,5 +1,6 @@
 //! Tables of options: one entry for each option of a store or a keyspace. Reference, TOML and help
-//! come from the entries, and so do the ranges that checks accept.
+//! come from the entries, and so do the ranges of the numbers that a caller names to
+//! [`check_numbers`].
 
 use std::fmt;
 

@@ -134,6 +134,7 @@ pub enum Background {
 ///
 /// Settings are data and can be kept in a file, see [`Options::from_toml`]; components are objects:
 /// `storage`, `region` and `event_listener`.
+// CONTRIBUTING.md has the steps by which an option is added.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
@@ -189,6 +190,9 @@ pub struct Options {
     /// taken off first. A sum above the bound is an error at the opening. Tables are read and written
     /// past the page cache ([`Options::direct_io`]), which lies outside the bound. At least 32 MiB.
     /// Default (`None`): sizes have their defaults.
+    ///
+    /// A size that equals its default counts as not set: a cache of exactly 64 MiB cannot be asked for.
+    /// [`Options::max_batch_bytes`] follows too, and with it the largest value: 16 MiB at 128 MiB.
     ///
     /// The bound is the store's. An allocator with an arena for each thread takes more: give a program
     /// that uses glibc's the environment `MALLOC_ARENA_MAX=1`.

@@ -130,6 +130,22 @@ fn threads_that_update_one_key_lose_nothing() {
     assert_eq!(counts.get(&home).unwrap(), None);
 }
 
+#[test]
+fn an_update_begins_again_after_another_write() {
+    let db = store();
+    let counts = db.typed::<u8, u64>();
+    let mut calls = 0;
+    let update = |count: Option<u64>| {
+        calls += 1;
+        if calls == 1 {
+            counts.put(&7, &10).unwrap();
+        }
+        Some(count.unwrap_or(0) + 1)
+    };
+    assert_eq!(counts.fetch_and_update(&7, update).unwrap(), Some(10));
+    assert_eq!((calls, counts.get(&7).unwrap()), (2, Some(11)));
+}
+
 /// A program's own key.
 mod str_key {
     use terrace::{DecodeKey, EncodeKey};
@@ -174,6 +190,6 @@ fn entries_of_another_type_are_refused_and_stay() {
     let last = counts.iter().unwrap().next_back().unwrap().unwrap_err();
     assert_eq!(
         last.to_string(),
-        "keyspace \"default\": key \"a key of five\" is no u32: another type wrote it"
+        "keyspace \"default\": key \"a key of five\" is no u32: another type, or another version of it, wrote the bytes"
     );
 }

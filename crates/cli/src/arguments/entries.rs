@@ -91,7 +91,7 @@ pub struct Scan {
 pub struct Listing {
     #[command(flatten)]
     pub range: KeyRange,
-    /// At most so many entries
+    /// Maximum number of entries
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// From the last key to the first

@@ -35,7 +35,7 @@ pub struct InKeyspace {
 /// The patience with an owner of the store.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Wait {
-    /// Wait for the store while another process has it open, 10 seconds or so many
+    /// Wait for the store while another process has it open, 10 seconds or this number
     #[arg(
         long,
         value_name = "SECONDS",
@@ -81,13 +81,13 @@ pub struct KeyRange {
     /// The first key
     #[arg(long, value_name = "KEY")]
     pub from: Option<OsString>,
-    /// The key before which to end
+    /// End of the range, excluded
     #[arg(long, value_name = "KEY")]
     pub to: Option<OsString>,
     /// Only keys that begin with this
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
     pub prefix: Option<OsString>,
-    /// Keys are given, and printed, in hexadecimal
+    /// Keys are given in hexadecimal; keys and values are printed so
     #[arg(long)]
     pub hex: bool,
 }

@@ -148,7 +148,7 @@ fn write_other_type(
     let (keyspace, key) = (Escaped::name(keyspace), Escaped::bytes(key));
     write!(
         f,
-        "keyspace \"{keyspace}\": {of}key \"{key}\" is no {expected}: another type wrote it"
+        "keyspace \"{keyspace}\": {of}key \"{key}\" is no {expected}: another type, or another version of it, wrote the bytes"
     )
 }
 
@@ -248,7 +248,7 @@ fn write_busy(
     if !waited.is_zero() {
         write!(f, ", and was for {:.1} s", waited.as_secs_f64())?;
     }
-    f.write_str("); close the other owner first")?;
+    f.write_str("), in another process or twice in this one; close the other owner first")?;
     match socket {
         Some(socket) => write!(
             f,

@@ -140,7 +140,8 @@ impl Db {
     }
 
     /// Returns the keyspace with a name, and makes it if there is none. The options are those of a new
-    /// one; [`Keyspace::set_options`] changes those of a keyspace that is there.
+    /// one; [`Keyspace::set_options`] changes those of a keyspace that is there. Their defaults do not
+    /// follow [`Options::memory_bytes`]: `options.resolved()?.keyspace_form()` has options that do.
     ///
     /// ```
     /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
@@ -254,10 +255,11 @@ impl Db {
         self.own_store()?.settle()
     }
 
-    /// Makes a store in another directory that holds every write acknowledged before the call. Of
-    /// writes made meanwhile it holds none, or all up to some write. The directory is made, or is
-    /// empty. Reads and writes go on; on the same file system a checkpoint takes no more than a
-    /// link for each table. Returns the number of the last write in the new store.
+    /// Backs the store up: makes a store in another directory that holds every write acknowledged before
+    /// the call. Of writes made meanwhile it holds none, or all up to some write. The directory is made
+    /// with its parents, or is empty. Reads and writes go on; on the same file system a checkpoint takes
+    /// no more than a link for each table. It survives a power cut from its return on. Returns the number
+    /// of the last write in the new store.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the directory is not empty;
@@ -274,6 +276,7 @@ impl Db {
     /// assert_eq!(copy.get(b"key")?.as_deref(), Some(&b"value"[..]));
     /// # Ok::<(), terrace::Error>(())
     /// ```
+    #[doc(alias = "backup")]
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<SequenceNumber> {
         self.own_store()?.checkpoint(path.as_ref())
     }

@@ -369,8 +369,9 @@ impl Keyspace {
             .1)
     }
 
-    /// Sets a key to the result of `update` for its value, as if at one moment; `None` stands for
-    /// no value. `update` may be called several times. Returns the value before.
+    /// Sets a key to the result of `update` for its value, as if at one moment. `None` as the result
+    /// deletes the key. `update` may be called several times. Returns the value before. Each call writes,
+    /// even if nothing changes. A closure with a name needs the type of its argument, as below.
     ///
     /// # Errors
     /// As [`Keyspace::compare_and_set`].

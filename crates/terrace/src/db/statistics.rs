@@ -45,6 +45,7 @@ pub(crate) struct Counters {
 /// Contents of a store, and its work since it was opened. Serialised, times are numbers of seconds
 /// and errors are their words. A path that is not UTF-8 is there in hexadecimal, too, as
 /// `region_dir_hex`.
+// A field that is added has `serde(default)`: tools read reports of an older process.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

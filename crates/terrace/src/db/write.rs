@@ -3,8 +3,8 @@
 //! A batch joins the commit queue. A leader takes a group of batches, and works alone. It holds the
 //! group back if the store is behind, and makes room. It appends the group as one frame, and persists
 //! it where a request asks for that. It inserts the group into the index, and forwards it to the read
-//! buffer. Only then it raises the visible number. Before that, stretches without visible keys end that the
-//! group writes into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
+//! buffer. Only then it raises the visible number. Before that, it ends each remembered stretch without visible
+//! keys that the group writes into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
 //! persist, insert, forward, show. Visible records are in the index, with no older version in the
 //! read buffer. Indexed records are in the arena. An acknowledged persistent write was persisted
 //! with every write before it.
@@ -358,7 +358,7 @@ impl Store {
         self.persist_arenas(writer)
     }
 
-    /// Does the same before an edit that must not survive without the writes before it, as far as
+    /// Does what [`Store::persist_as_asked`] does before an edit that must not survive without the writes before it, as far as
     /// this store makes anything survive.
     pub(crate) fn persist_before_edit(&self, writer: &mut Writer) -> Result<()> {
         match self.check_can_persist() {

@@ -1,4 +1,5 @@
-//! The table of a store's options. A new field of [`Options`] does not compile without an entry here.
+//! The table of a store's options, in the order of the fields. A new field of [`Options`] does not compile
+//! without an entry here; a number needs a line in `check.rs` as well (CONTRIBUTING.md has the steps).
 //!
 //! The engine reads all of its options at an opening, and no setter changes them later. A change of the
 //! form of tables shows in tables that are written after that opening.

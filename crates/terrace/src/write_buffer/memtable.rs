@@ -225,12 +225,12 @@ impl MemTable {
         })
     }
 
-    /// Returns the first position in a run from `from` on whose number is not below `below`.
+    /// Returns the first position in a run from `from` on whose sequence number is not below `below`.
     pub(super) fn next_from(&self, run: &Run, from: usize, below: SequenceNumber) -> Option<usize> {
         run.next_from(from, self.index.entry_position(below))
     }
 
-    /// Returns the last position in a run before `before` whose number is not below `below`.
+    /// Returns the last position in a run before `before` whose sequence number is not below `below`.
     pub(super) fn last_before(
         &self,
         run: &Run,

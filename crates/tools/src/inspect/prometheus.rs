@@ -47,7 +47,7 @@ impl Metrics<'_> {
         text.sample("info", &labels, 1);
         text.gauge(
             "refuses_writes",
-            "1 if writes are refused since a failed sync.",
+            "1 if writes are refused since a failed sync or a panic.",
         );
         text.sample("refuses_writes", &[], u8::from(self.0.poisoned.is_some()));
         text.gauge(

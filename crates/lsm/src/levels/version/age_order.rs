@@ -1,4 +1,5 @@
-//! The effect of an edit on the order of ages, judged from bounds and ages alone.
+//! Refuses an edit that would put an older version of a key above a newer one. It looks at bounds and ages
+//! alone.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! The fields of a footer as they were written.
+//! Parses a footer into its numbered fields, and refuses a wrong order.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@
 //! time less if they take level 2 along. A load of random keys that outruns its merges so writes
 //! about half as much as one level at a time.
 //!
-//! Scans ask every sub-level of level 0. When they have paid for a merge (`db/level0_probes.rs`),
+//! Scans ask every sub-level of level 0. When they have paid for a merge (`level0_probes.rs` of the engine),
 //! level 0 goes down however few there are, unless it would drag a multiple of its bytes along.
 //! Then some of its sub-levels become one; a last one stays, for one probe is not worth rewriting a
 //! level.
