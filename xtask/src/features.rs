@@ -63,7 +63,7 @@ fn embedded(root: &Path) -> Outcome {
 }
 
 fn prepare(root: &Path, directory: &Path) -> std::io::Result<()> {
-    for old in ["own", "packed"] {
+    for old in ["own", "packed", "named"] {
         let _ = fs::remove_dir_all(directory.join(old));
     }
     fs::create_dir_all(directory.join("src"))?;
@@ -105,27 +105,43 @@ fn count_crates(directory: &Path) -> std::io::Result<usize> {
     Ok(crates.len().saturating_sub(1))
 }
 
-/// Makes a store whose table is compressed with zstd, by the command line, which has all features.
+/// Makes a store whose table is compressed with zstd, and one with a keyspace of the default options, by the
+/// command line, which has all features.
 fn make_packed(root: &Path, directory: &Path) -> Outcome {
     let options = directory.join("packed.toml");
     if let Err(error) = fs::write(&options, "compression = [\"zstd\"]\n") {
         return Outcome::Failed(format!("{}: {error}", options.display()));
     }
-    let commands: [&[&str]; 2] = [&["put", "lisbon", "Portugal"], &["compact"]];
-    Outcome::of_parts(commands.map(|words| {
+    let commands: [(&str, &[&str]); 3] = [
+        ("packed", &["put", "lisbon", "Portugal"]),
+        ("packed", &["compact"]),
+        (
+            "named",
+            &["put", "--keyspace", "cities", "lisbon", "Portugal"],
+        ),
+    ];
+    Outcome::of_parts(commands.map(|(store, words)| {
         let mut command = cargo(root);
         command.args(["run", "--quiet", "--locked", "--bin", "terrace", "--"]);
         command
             .args(words)
             .arg("--store")
-            .arg(directory.join("packed"));
+            .arg(directory.join(store));
         show(command.arg("--options").arg(&options))
     }))
 }
 
 fn start(directory: &Path) -> Outcome {
     let mut command = cargo(directory);
-    command.args(["run", "--quiet", "--offline", "--", "own", "packed"]);
+    command.args([
+        "run",
+        "--quiet",
+        "--offline",
+        "--",
+        "own",
+        "packed",
+        "named",
+    ]);
     println!("$ cargo run, in {}", directory.display());
     match capture(&mut command, LIMIT) {
         Ok(ended) if ended.status.is_some_and(|status| status.success()) => Outcome::Passed,

@@ -266,7 +266,8 @@ Examples:
     Verify(Report),
     /// Make a damaged store openable again, with everything that can still be read
     #[command(after_help = "\
-Copy the directory first. Damaged files stay in it, with .damaged behind their names. A store without damage is
+Copy the directory first: cp -a ./cities ./cities.copy. Damaged files stay in it, with .damaged
+behind their names. A store without damage is
 left as it is. If the manifest is lost, a new one is made from the tables and the arenas. Arenas
 of another store are not taken and are kept aside, too. If several stores' arenas lie there and
 the manifest is lost, none is taken; --arenas-of names the one whose arenas are.
@@ -279,7 +280,6 @@ no longer exists. Keep the copy of the directory until you have looked at the re
 that fails to read, repair the copy.
 
 Examples:
-  cp -a ./cities ./cities.copy
   terrace repair -d ./cities
   terrace verify -d ./cities
   terrace repair -d ./cities --region-dir /mnt/fast/cities

@@ -256,6 +256,7 @@ pub struct Options {
     /// freed, weighted with the share of the store that is merged, and the worth of probes saved.
     /// The lower it is, the less space stale versions take and the more is written. Default: 0.4,
     /// at which random updates of equal keys keep stale versions to about a fifth.
+    #[cfg_attr(feature = "serde", serde(alias = "least_score"))]
     pub min_score: f64,
     /// Percentage of tombstones among a table's entries from which on every policy merges the table
     /// with the older ones that it overlaps. The merge comes when nothing is more urgent. It

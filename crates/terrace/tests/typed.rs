@@ -146,6 +146,16 @@ fn an_update_begins_again_after_another_write() {
     assert_eq!((calls, counts.get(&7).unwrap()), (2, Some(11)));
 }
 
+#[test]
+fn a_key_that_would_not_be_read_back_is_refused() {
+    let db = store();
+    let fours = db.typed::<[u8; 4], u8>();
+    let refused = fours.put(&b"abc"[..], &1).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument(_)), "{refused:?}");
+    fours.put(&b"abcd"[..], &1).unwrap();
+    assert_eq!(fours.first().unwrap(), Some((*b"abcd", 1)));
+}
+
 /// A program's own key.
 mod str_key {
     use terrace::{DecodeKey, EncodeKey};

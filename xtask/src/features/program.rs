@@ -4,7 +4,7 @@ use terrace::{Compression, Db, Error, KeyspaceOptions, Options, WriteOptions};
 
 fn main() {
     let mut paths = std::env::args().skip(1);
-    let [own, packed] = [(); 2].map(|()| paths.next().expect("two directories"));
+    let [own, packed, named] = [(); 3].map(|()| paths.next().expect("three directories"));
 
     let db = Db::open(&own, Options::default()).expect("a store of this program");
     for key in 0..2000u32 {
@@ -34,4 +34,10 @@ fn main() {
     assert!(matches!(refused, Error::Unsupported { .. }), "{refused:?}");
     println!("{refused}");
     assert!(refused.to_string().contains("without the feature `zstd`"), "{refused}");
+
+    // A keyspace whose options ask for lz4: the manifest is sound, and says so.
+    let refused = Db::open(&named, Options::default()).expect_err("a keyspace of another program");
+    assert!(matches!(refused, Error::Unsupported { .. }), "{refused:?}");
+    println!("{refused}");
+    assert!(refused.to_string().contains("`lz4`"), "{refused}");
 }

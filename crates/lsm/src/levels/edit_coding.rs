@@ -393,8 +393,16 @@ fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {
 fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
     let group = Group::read(field, "the options of a keyspace", form::LARGEST)?;
     let compression = group.bytes(form::COMPRESSION)?.iter().map(|&number| {
-        Compression::from_number(number)
-            .ok_or_else(|| FieldError::Unknown(format!("compression {number}")))
+        let known = Compression::from_number(number)
+            .ok_or_else(|| FieldError::Unknown(format!("compression {number}")))?;
+        // Sound, and no damage: another program reads it.
+        match known.is_built_in() {
+            true => Ok(known),
+            false => Err(FieldError::Unknown(format!(
+                "compression {name}, without whose feature `{name}` this program was built",
+                name = known.name()
+            ))),
+        }
     });
     let options = KeyspaceOptions {
         block_bytes: group.number(form::BLOCK_BYTES)?,

@@ -85,7 +85,7 @@ pub fn sparing<T>(call: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let mut attempts = 1;
     loop {
         match call() {
-            Err(error) if only_deletes(attempts, &error) => attempts += 1,
+            Err(error) if closes_tables_for(attempts, &error) => attempts += 1,
             outcome => return outcome,
         }
     }
@@ -93,7 +93,7 @@ pub fn sparing<T>(call: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
 
 /// Closes tables if that helps against the error of a call that was made `attempts` times. It does
 /// not help against the machine's limit: other processes take the descriptors that are closed here.
-pub fn only_deletes(attempts: usize, error: &Error) -> bool {
+pub fn closes_tables_for(attempts: usize, error: &Error) -> bool {
     /// Other threads may take the descriptors that were closed for the call.
     const MAX_ATTEMPTS: usize = 16;
     attempts < MAX_ATTEMPTS && error.kind() == ErrorKind::TooManyFiles && close_coldest()

@@ -51,7 +51,7 @@ mod writer;
 pub use cache::BlockCache;
 pub use compression::Compression;
 pub use cursor::TableCursor;
-pub use descriptors::{TableLimit, only_deletes, sparing};
+pub use descriptors::{TableLimit, closes_tables_for, sparing};
 pub use filter::FilterBench;
 pub use filter::{FilterForm, FilterKind, key_hash};
 pub use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};

@@ -1,7 +1,7 @@
 //! Where the time of operations goes: a few of them are watched stage by stage.
 //!
 //! A watched operation reads the clock where one stage ends and the next begins. A random draw
-//! chooses the operations to watch ([`draw()`]), so that their sums stand for all. The code of a
+//! chooses the operations to watch ([`sample()`]), so that their sums stand for all. The code of a
 //! stage does not know whether it is watched. It names itself, which is a test of a flag of the
 //! thread's, and it may do so at any depth without being handed anything. Stages exclude one
 //! another. The time of a stage inside another is its own alone, and together they are all of the
@@ -9,7 +9,7 @@
 //!
 //! There are three ways to name a stage, by their costs:
 //!
-//! 1. [`at`]: from here on, until the next one is named. For the steps of a path.
+//! 1. [`enter_stage`]: from here on, until the next one is named. For the steps of a path.
 //! 2. [`stage`]: until the value it returns is dropped; then the one before goes on. For stages
 //!    inside others that may hold others themselves: system calls, above all.
 //! 3. [`leaf`]: work on one block, which names no stage inside. Flushes and merges are watched

@@ -158,12 +158,13 @@ impl Store {
         }
         // Whoever sees that the job is over may remove the files of its inputs.
         drop(begun);
-        if !matches!(done, Ok(None)) {
-            self.end_at_once(job, began, keyspace, done)?;
-        }
-        // The other workers may have a job now, too.
+        let ended = match done {
+            Ok(None) => Ok(()),
+            done => self.end_at_once(job, began, keyspace, done),
+        };
+        // The other workers may have a job now, too, also after a failure: its claim is gone.
         self.lifecycle.background.compaction_wanted(self);
-        Ok(true)
+        ended.map(|()| true)
     }
 
     /// Ends a job that an edit did, or that failed before it was divided.

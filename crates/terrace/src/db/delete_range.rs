@@ -129,10 +129,10 @@ impl WriteBatch {
     ) -> Result<()> {
         match next_key(last) {
             Some(end) => self.push_range_delete(keyspace, from, &end),
-            None => {
-                self.push_range_delete(keyspace, from, last)?;
-                self.push(Kind::Delete, keyspace, last, &[])
-            }
+            None => self.all_or_nothing(|batch| {
+                batch.push_range_delete(keyspace, from, last)?;
+                batch.push(Kind::Delete, keyspace, last, &[])
+            }),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_lsm::table::{only_deletes, sparing};
+use terrace_lsm::table::{closes_tables_for, sparing};
 use terrace_storage::{
     Access, Directory, DirectoryLayer, Error, File, LayeredDirectory, Operation, Result, Storage,
 };
@@ -27,7 +27,7 @@ impl DirectoryLayer for SparingLayer {
     }
 
     fn tries_again(&self, attempts: usize, error: &Error) -> bool {
-        only_deletes(attempts, error)
+        closes_tables_for(attempts, error)
     }
 }
 

@@ -119,7 +119,7 @@ pub struct Statistics {
     pub longest_stall: Duration,
     /// Number of arenas flushed.
     pub flushes: u64,
-    /// Number of compactions done.
+    /// Number of merges done.
     pub merges: u64,
     /// Merges that dropped less than half of the predicted versions. Their outputs are not merged
     /// for their duplicates before more has come.
@@ -145,6 +145,7 @@ pub struct Statistics {
     #[cfg_attr(feature = "serde", serde(default))]
     pub strangers_refused: u64,
     /// Number of background steps that failed. Each was repeated.
+    #[cfg_attr(feature = "serde", serde(alias = "retries"))]
     pub step_failures: u64,
     /// The last failure of a background step.
     #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::error_text"))]

@@ -4,7 +4,7 @@
 //! group back if the store is behind, and makes room. It appends the group as one frame, and persists
 //! it where a request asks for that. It inserts the group into the index, and forwards it to the read
 //! buffer. Only then it raises the visible number. Before that, it ends each remembered stretch without visible
-//! keys that the group writes into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
+//! keys that the group puts a key into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
 //! persist, insert, forward, show. Visible records are in the index, with no older version in the
 //! read buffer. Indexed records are in the arena. An acknowledged persistent write was persisted
 //! with every write before it.

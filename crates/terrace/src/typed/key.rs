@@ -44,6 +44,9 @@
 /// assert_eq!(seat, Seat { row: 12, letter: 'C' });
 /// # Ok::<(), terrace::Error>(())
 /// ```
+///
+/// A type that is borrowed as another, as `String` is as `str`, must have the other's form in both functions. So a
+/// wrapper of one text passes `encode_last` and `decode_last` on, too.
 pub trait EncodeKey {
     /// Appends the key in a form that shows its own end, so that more may follow.
     fn encode(&self, key: &mut Vec<u8>);

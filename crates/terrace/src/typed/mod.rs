@@ -51,7 +51,9 @@ use crate::{Error, Keyspace, Result, WriteBatch};
 /// A value is written by [serde](https://serde.rs) in the form of
 /// [postcard](https://postcard.jamesmunns.com/wire-format), which has no names of fields. An enum may get new
 /// variants at its end. With any other change, a new field included, values that were written before are
-/// [`Error::OtherType`], or are read as something else: nothing records the type. So let an enum hold the
+/// [`Error::OtherType`], or are read as something else: nothing records the type. Attributes of serde that leave
+/// fields out write values that cannot be read. Do not read bytes of strangers as a type that holds itself: each
+/// level of it takes stack. Let an enum hold the
 /// versions of a type that may change, `enum Stored { V1(Link), V2(LinkWithOwner) }`.
 pub struct Typed<K, V> {
     keyspace: Keyspace,
@@ -90,7 +92,7 @@ impl<K: DecodeKey, V: Serialize + DeserializeOwned> Typed<K, V> {
             .transpose()
     }
 
-    /// Returns whether a key has a value, without reading it.
+    /// Returns whether a key has a value, without decoding it.
     ///
     /// # Errors
     /// As [`Keyspace::contains_key`].
@@ -104,13 +106,14 @@ impl<K: DecodeKey, V: Serialize + DeserializeOwned> Typed<K, V> {
     /// Sets a key to a value.
     ///
     /// # Errors
-    /// As [`Keyspace::put`]; [`Error::InvalidArgument`] for a value that serde cannot write, such as a sequence
-    /// without a length.
+    /// As [`Keyspace::put`]. [`Error::InvalidArgument`] for a value that serde cannot write, such as a sequence
+    /// without a length. The same for a key that is none of the type, such as three bytes for `[u8; 4]`.
     pub fn put<Q: EncodeKey + ?Sized>(&self, key: &Q, value: &V) -> Result<()>
     where
         K: Borrow<Q>,
     {
-        self.keyspace.put(encoded_key(key), encoded_value(value)?)
+        self.keyspace
+            .put(self.key_to_write(key)?, encoded_value(value)?)
     }
 
     /// Adds [`Typed::put`] to a batch, which may hold writes to several keyspaces.
@@ -141,7 +144,11 @@ impl<K: DecodeKey, V: Serialize + DeserializeOwned> Typed<K, V> {
     where
         K: Borrow<Q>,
     {
-        batch.put_in(&self.keyspace, encoded_key(key), encoded_value(value)?)
+        batch.put_in(
+            &self.keyspace,
+            self.key_to_write(key)?,
+            encoded_value(value)?,
+        )
     }
 
     /// Removes a key, whether it has a value or not.
@@ -260,6 +267,21 @@ impl<K: DecodeKey, V: Serialize + DeserializeOwned> Typed<K, V> {
     /// As [`Typed::range`].
     pub fn iter(&self) -> Result<TypedEntries<K, V>> {
         self.range(..)
+    }
+}
+
+impl<K: DecodeKey, V> Typed<K, V> {
+    /// Encodes a key, and refuses one that would not be read back: a slice of three bytes borrows as
+    /// `[u8; 4]` does.
+    fn key_to_write<Q: EncodeKey + ?Sized>(&self, key: &Q) -> Result<Vec<u8>> {
+        let bytes = encoded_key(key);
+        match K::decode_last(&bytes) {
+            Some(_) => Ok(bytes),
+            None => Err(Error::InvalidArgument(format!(
+                "the key is no {}",
+                type_name::<K>()
+            ))),
+        }
     }
 }
 

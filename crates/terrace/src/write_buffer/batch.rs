@@ -92,6 +92,18 @@ impl WriteBatch {
         }
     }
 
+    /// Adds several records, or none if one is refused.
+    pub(crate) fn all_or_nothing(
+        &mut self,
+        add: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let (bytes, records) = (self.payload.len(), self.records);
+        add(self).inspect_err(|_| {
+            self.payload.truncate(bytes);
+            self.records = records;
+        })
+    }
+
     pub(crate) fn push(
         &mut self,
         kind: Kind,
