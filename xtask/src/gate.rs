@@ -176,6 +176,8 @@ fn documentation(root: &Path) -> Outcome {
     let arguments = [
         "doc",
         "--workspace",
+        "--features",
+        "terrace/typed",
         "--no-deps",
         "--document-private-items",
         "--locked",

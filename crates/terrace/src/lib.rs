@@ -20,8 +20,8 @@
 //! | `zstd`, `lz4` | yes | compression of tables; without it such tables and options are refused by name |
 //! | `io-uring` | yes | reads that wait on the processor; without it threads sleep until a device answers |
 //! | `tracing` | yes | events for programs that collect them; listeners get them in any case |
-//! | `serde` | no | [`Options::from_toml`], reports as JSON |
-//! | `typed` | no | [`Keyspace::typed`]: keys and values of a program's own types |
+//! | `serde` | no | `Options::from_toml`, reports as JSON |
+//! | `typed` | no | `Keyspace::typed`: keys and values of a program's own types |
 #![cfg_attr(
     not(test),
     deny(

@@ -132,7 +132,7 @@ pub enum Background {
 /// # let _ = options;
 /// ```
 ///
-/// Settings are data and can be kept in a file, see [`Options::from_toml`]; components are objects:
+/// Settings are data and can be kept in a file, see `Options::from_toml` (feature `serde`); components are objects:
 /// `storage`, `region` and `event_listener`.
 // CONTRIBUTING.md has the steps by which an option is added.
 #[derive(Clone, Debug)]
