@@ -1,4 +1,4 @@
-//! Single keys: put, get, del.
+//! put, get, and del of keys, ranges and prefixes.
 
 use std::io::{self, IsTerminal, Read};
 use std::ops::Bound;

@@ -1,4 +1,4 @@
-//! Shows the contents of a store and its recovery.
+//! Statistics of a store: text, JSON, Prometheus, or a line at each interval.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn progress(before: &Statistics, now: &Statistics, elapsed: Duration) -> String 
     )
 }
 
-/// Returns the part that means something in a store that has just been opened to be read.
+/// Returns the part that a store has which was just opened to be read.
 fn as_text(statistics: &Statistics) -> String {
     let mut text = Sections::default();
     durability(&mut text, statistics);

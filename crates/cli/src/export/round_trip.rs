@@ -1,4 +1,4 @@
-//! Rows of any bytes: an import reads them from an export, also after both were cut short.
+//! Tests: rows of any bytes. An import reads them from an export, also after both were cut short.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! How far an import has come, kept in the store with its rows.
+//! The position of an import, kept in the store with its rows.
 //!
 //! Each batch has the position behind its last row in it, in a keyspace of its own, so that a crash
 //! keeps rows and position together or loses both. An import that is resumed reads its input from

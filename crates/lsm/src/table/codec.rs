@@ -6,7 +6,7 @@ use std::io;
 use super::compression::Compression;
 use crate::time_profile::{Stage, leaf};
 
-/// Compresses blocks one after the other, with what that keeps from block to block.
+/// Compresses blocks one after the other. Buffers and contexts stay from block to block.
 pub(super) enum Codec {
     None,
     #[cfg(feature = "lz4")]

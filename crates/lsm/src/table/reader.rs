@@ -31,8 +31,8 @@ use crate::range_tombstones::RangeTombstones;
 use crate::time_profile::{Stage, enter_stage};
 use crate::{Error, Result};
 
-/// The purpose of a cursor's reads, and whether the blocks are worth keeping. Whatever a reader of the
-/// store asks of a cursor over tables gets there by these alone.
+/// The purpose of a cursor's reads, and whether the blocks are worth keeping. All wishes of a
+/// reader of the store reach a cursor over tables by these.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorOptions {
     pub(crate) purpose: Purpose,

@@ -1,4 +1,4 @@
-//! The end of a wait.
+//! The deadline of one wait for the device.
 
 use std::time::{Duration, Instant};
 

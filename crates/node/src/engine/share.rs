@@ -1,4 +1,5 @@
-//! Shares of a namespace's bounds, which changes keep until the index has them.
+//! Reservations of keys and extents against a namespace's limits. A change keeps its own until the index
+//! has it.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! Stores and retrieves under way: their pieces.
+//! Store and retrieve commands under way: their pieces.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -247,7 +247,8 @@ impl Db {
         self.own_store()?.flush()
     }
 
-    /// Waits until no level is over its target.
+    /// Waits until no level is over its target. It merges nothing besides: for that,
+    /// [`Keyspace::compact_range`] takes `..`.
     ///
     /// # Errors
     /// The compaction's failure; it is repeated in the background all the same.

@@ -37,9 +37,9 @@ use crate::{Error, KeyspaceId, Result};
 /// Options of an iterator: its keys, its snapshot, and how it reads.
 #[derive(Clone, Debug)]
 pub struct IterOptions {
-    /// The first key. Default: unbounded.
+    /// Lower bound of the keys. Default: unbounded.
     pub lower: Bound<Vec<u8>>,
-    /// The last key. Default: unbounded.
+    /// Upper bound of the keys. Default: unbounded.
     pub upper: Bound<Vec<u8>>,
     /// The state to read. Default: as of the call.
     pub snapshot: Option<Snapshot>,

@@ -4,7 +4,7 @@
 //! group back if the store is behind, and makes room. It appends the group as one frame, and persists
 //! it where a request asks for that. It inserts the group into the index, and forwards it to the read
 //! buffer. Only then it raises the visible number. Before that, it ends each remembered stretch without visible
-//! keys that the group puts a key into (`empty_stretch.rs`). Readers and recovery rely on this order: append,
+//! keys into which the group puts a key (`empty_stretch.rs`). Readers and recovery rely on this order: append,
 //! persist, insert, forward, show. Visible records are in the index, with no older version in the
 //! read buffer. Indexed records are in the arena. An acknowledged persistent write was persisted
 //! with every write before it.
@@ -358,8 +358,8 @@ impl Store {
         self.persist_arenas(writer)
     }
 
-    /// Does what [`Store::persist_as_asked`] does before an edit that must not survive without the writes before it, as far as
-    /// this store makes anything survive.
+    /// Persists like [`Store::persist_as_asked`] before an edit that must not survive without the writes
+    /// before it, as far as this store makes anything survive.
     pub(crate) fn persist_before_edit(&self, writer: &mut Writer) -> Result<()> {
         match self.check_can_persist() {
             Ok(()) => self.persist_arenas(writer),

@@ -1,4 +1,4 @@
-//! Things under numbers that are used again.
+//! A slab: values under numbers that are used again.
 
 /// A slab.
 pub(super) struct Slots<T> {

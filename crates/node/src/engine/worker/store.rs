@@ -1,4 +1,4 @@
-//! A store: admission, pieces, writes, and then its record.
+//! A store command: admission, pieces, writes, and then its record.
 
 use std::collections::VecDeque;
 use std::io;

@@ -61,7 +61,7 @@ proptest! {
         check([one.0 as u8, 3], [other.0 as u8, 3]);
     }
 
-    /// Bytes of another program: whatever is read is written as the same bytes.
+    /// Bytes of another program: a key that is read is written as the same bytes.
     #[test]
     fn foreign_bytes_are_refused_or_come_back(foreign in bytes()) {
         fn try_one<K: DecodeKey>(foreign: &[u8]) {
