@@ -4,6 +4,9 @@
 use std::io;
 
 use super::compression::Compression;
+#[cfg(any(feature = "lz4", feature = "zstd"))]
+use crate::debug_expect::DebugExpect;
+#[cfg(any(feature = "lz4", feature = "zstd"))]
 use crate::time_profile::{Stage, leaf};
 
 /// Compresses blocks one after the other. Buffers and contexts stay from block to block.
@@ -53,7 +56,7 @@ impl Codec {
                 let bound = lz4_flex::block::get_maximum_output_size(contents.len());
                 scratch.resize(bound, 0);
                 let length = lz4_flex::block::compress_into(contents, scratch).ok()?;
-                scratch.get(..length)
+                Some(within_bound(scratch, length))
             }
             #[cfg(feature = "zstd")]
             Codec::Zstd {
@@ -64,41 +67,37 @@ impl Codec {
                 let bound = zstd::zstd_safe::compress_bound(contents.len());
                 scratch.resize(bound, 0);
                 let packed = compressor.compress_to_buffer(contents, scratch.as_mut_slice());
-                scratch.get(..packed.ok()?)
+                Some(within_bound(scratch, packed.ok()?))
             }
         }
     }
 }
 
-/// Returns the contents of compressed bytes, which have this length. `None` if they are damaged, or
-/// their codec is not there.
-pub(super) fn decompressed(
-    compression: Compression,
-    stored: &[u8],
-    length: usize,
-) -> Option<Vec<u8>> {
-    let _unpacking = leaf(Stage::Decompression);
-    match compression {
-        Compression::None => Some(stored.to_vec()),
-        Compression::Lz4 => unpack_lz4(stored, length),
-        Compression::Zstd => unpack_zstd(stored, length),
-    }
+#[cfg(any(feature = "lz4", feature = "zstd"))]
+fn within_bound(scratch: &[u8], length: usize) -> &[u8] {
+    scratch
+        .get(..length)
+        .debug_expect("a compressed block fits the bound")
 }
 
+/// Returns the contents of bytes that LZ4 compressed, which have this length. `None` if they are damaged, or
+/// LZ4 is left out.
 #[cfg(feature = "lz4")]
-fn unpack_lz4(stored: &[u8], length: usize) -> Option<Vec<u8>> {
+pub(super) fn unpack_lz4(stored: &[u8], length: usize) -> Option<Vec<u8>> {
+    let _unpacking = leaf(Stage::Decompression);
     let mut contents = vec![0; length];
     let result = lz4_flex::block::decompress_into(stored, &mut contents);
     (result.ok() == Some(length)).then_some(contents)
 }
 
 #[cfg(not(feature = "lz4"))]
-fn unpack_lz4(_: &[u8], _: usize) -> Option<Vec<u8>> {
+pub(super) fn unpack_lz4(_: &[u8], _: usize) -> Option<Vec<u8>> {
     None
 }
 
+/// Returns the contents of bytes that Zstandard compressed, as [`unpack_lz4`] does.
 #[cfg(feature = "zstd")]
-fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
+pub(super) fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
     use std::cell::RefCell;
 
     use zstd::bulk::Decompressor;
@@ -108,6 +107,7 @@ fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
         static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
 
+    let _unpacking = leaf(Stage::Decompression);
     DECOMPRESSOR.with_borrow_mut(|slot| {
         if slot.is_none() {
             *slot = Decompressor::new().ok();
@@ -117,6 +117,6 @@ fn unpack_zstd(stored: &[u8], length: usize) -> Option<Vec<u8>> {
 }
 
 #[cfg(not(feature = "zstd"))]
-fn unpack_zstd(_: &[u8], _: usize) -> Option<Vec<u8>> {
+pub(super) fn unpack_zstd(_: &[u8], _: usize) -> Option<Vec<u8>> {
     None
 }

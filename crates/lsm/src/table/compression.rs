@@ -4,7 +4,7 @@ use std::io;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::codec::{Codec, decompressed};
+use super::codec::{Codec, unpack_lz4, unpack_zstd};
 use super::format::{BLOCK_TRAILER_BYTES, BlockHandle, Malformed};
 use crate::coding::Decoder;
 use crate::debug_expect::DebugExpect;
@@ -163,7 +163,8 @@ pub(super) fn unseal(mut stored: Vec<u8>, offset: u64, most: usize) -> Result<Un
     stored.truncate(body_length);
     let contents = match compression {
         Compression::None => Some(stored),
-        packed => decompressed(packed, &stored, length),
+        Compression::Lz4 => unpack_lz4(&stored, length),
+        Compression::Zstd => unpack_zstd(&stored, length),
     };
     match contents {
         Some(contents) if contents.len() == length => Ok(Unsealed {
