@@ -10,6 +10,7 @@ mod minutes;
 mod prose;
 mod sentences;
 mod source;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fs;

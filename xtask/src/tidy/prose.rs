@@ -1,9 +1,9 @@
 //! The habit that docs/english.md names first: a clause where a noun belongs ("What is read is pinned").
 //! Its words are counted in comments and documents.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use super::texts::tracked;
 
 /// Words that begin such a clause, and are rare in sentences without one.
 const CLAUSE_WORDS: [&str; 4] = ["what", "who", "whatever", "whoever"];
@@ -41,16 +41,8 @@ impl Tally {
 
 /// Returns the words of clauses in 10,000 words of all sources and documents that git knows.
 pub fn clause_words_per_10_000(root: &Path) -> Result<usize, String> {
-    let listed = Command::new("git")
-        .args(["ls-files", "-z", "*.rs", "*.md"])
-        .current_dir(root)
-        .output()
-        .map_err(|error| format!("git ls-files: {error}"))?;
-    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
     let mut tally = Tally::default();
-    for name in names.split('\0').filter(|name| !name.is_empty()) {
-        // A file that is deleted, but not yet in a commit, has no words.
-        let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+    for (name, text) in tracked(root, &["*.rs", "*.md"])? {
         match name.ends_with(".rs") {
             true => tally.add_comments(&text),
             false => tally.add(&text),

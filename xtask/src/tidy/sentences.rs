@@ -1,9 +1,9 @@
 //! The length of sentences in ARCHITECTURE.md and in the documentation of the engine's crate. Each sentence
 //! has one idea (docs/english.md), and long ones rarely do.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use super::texts::tracked;
 
 /// A sentence above this is a long one.
 const MAX_WORDS: usize = 25;
@@ -20,23 +20,11 @@ pub struct Sentences {
 impl Sentences {
     /// Reads those that the limits are about.
     pub fn of(root: &Path) -> Result<Self, String> {
-        let listed = Command::new("git")
-            .args([
-                "ls-files",
-                "-z",
-                "ARCHITECTURE.md",
-                "crates/terrace/src/*.rs",
-            ])
-            .current_dir(root)
-            .output()
-            .map_err(|error| format!("git ls-files: {error}"))?;
-        let names = String::from_utf8_lossy(&listed.stdout).into_owned();
         let mut sentences = Sentences::default();
-        for name in names.split('\0').filter(|name| !name.is_empty()) {
-            let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+        for (name, text) in tracked(root, &["ARCHITECTURE.md", "crates/terrace/src/*.rs"])? {
             match name.ends_with(".rs") {
-                true => sentences.add(name, documentation(&text)),
-                false => sentences.add(name, text.lines().map(str::to_string)),
+                true => sentences.add(&name, documentation(&text)),
+                false => sentences.add(&name, text.lines().map(str::to_string)),
             }
         }
         match sentences.count {
