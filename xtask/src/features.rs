@@ -109,7 +109,7 @@ fn count_crates(directory: &Path) -> std::io::Result<usize> {
 /// command line, which has all features.
 fn make_packed(root: &Path, directory: &Path) -> Outcome {
     let options = directory.join("packed.toml");
-    if let Err(error) = fs::write(&options, "compression = [\"zstd\"]\n") {
+    if let Err(error) = fs::write(&options, "default_keyspace.compression = [\"zstd\"]\n") {
         return Outcome::Failed(format!("{}: {error}", options.display()));
     }
     let commands: [(&str, &[&str]); 3] = [

@@ -136,7 +136,7 @@ fn what_cannot_be_explained_names_file_and_field() {
     };
     refused(b"keys = 'many'", 2, &["keys", "u64"]);
     refused(
-        b"[options]\nlevel_ratio = 1",
+        b"[options.default_keyspace]\nlevel_ratio = 1",
         2,
         &["level_ratio is 1", "from 2 to 1000"],
     );

@@ -45,7 +45,7 @@ fn one_option_is_shown_with_its_values_and_the_moment_of_a_change() {
     let shown = shell.out(&["options", "table_bytes"]);
     assert_eq!(
         shown,
-        "table_bytes (option of a store)\n  \
+        "default_keyspace.table_bytes (option of a store)\n  \
          Size of a table that a compaction writes\n  \
          values   bytes, from 1 KiB to 1 TiB\n  \
          default  67108864 (64 MiB)\n  \
@@ -77,9 +77,15 @@ fn options_are_json_with_those_of_keyspaces() {
             .map(|option| option["applies"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(moments("store", "level_ratio"), ["at open"]);
+    assert_eq!(
+        moments("store", "default_keyspace.level_ratio"),
+        ["at open"]
+    );
     assert_eq!(moments("keyspace", "level_ratio"), ["live"]);
-    assert_eq!(moments("store", "block_bytes"), ["next table"]);
+    assert_eq!(
+        moments("store", "default_keyspace.block_bytes"),
+        ["next table"]
+    );
     let one = shell.json(&["options", "max_arenas", "--json"]);
     assert_eq!(one["options"][0]["default"], 3);
     assert_eq!(one["options"].as_array().unwrap().len(), 1);

@@ -154,7 +154,10 @@ fn plexdb_measures_what_tables_take_and_what_they_cost() {
     let leveled = &report["figures"]["updates"]["contest"]["runs"][0];
     assert_eq!(leveled["store"], "terrace-leveled");
     let told = leveled["settings"].as_array().unwrap();
-    assert!(told.contains(&serde_json::json!(["table_bytes", "65536"])));
+    assert!(told.contains(&serde_json::json!([
+        "default_keyspace.table_bytes",
+        "65536"
+    ])));
 }
 
 #[test]

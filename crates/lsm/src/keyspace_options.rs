@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// The form of one keyspace's tables and levels.
 ///
-/// The default keyspace takes these values from the `Options` of each opening.
+/// The default keyspace takes them from `Options::default_keyspace` at each opening.
 /// Any other keyspace keeps, in the store, the values that it was created with, and the values of
 /// an opening do not change them. They apply to tables written from then on.
 ///
@@ -34,8 +34,6 @@ pub struct KeyspaceOptions {
         serde(deserialize_with = "crate::byte_size::deserialize")
     )]
     pub block_bytes: usize,
-    /// Entries between two whole keys in a block. Default: 16.
-    pub restart_interval: usize,
     /// Filter bits a key, on average; 0 for no filters. Each table has as many as make the fewest
     /// gets of absent keys look into a table in vain. Small sub-levels have more than large ones,
     /// which have a little less than the average. Default: 10 (with the leveled policy 0.3 to 0.8 %
@@ -67,7 +65,6 @@ impl Default for KeyspaceOptions {
     fn default() -> Self {
         KeyspaceOptions {
             block_bytes: 4 << 10,
-            restart_interval: 16,
             filter_bits_per_key: 10,
             compression: default_compression(),
             table_bytes: 64 << 20,
@@ -102,7 +99,6 @@ impl KeyspaceOptions {
             table::KEYSPACE,
             &[
                 ("block_bytes", self.block_bytes as u64),
-                ("restart_interval", self.restart_interval as u64),
                 ("filter_bits_per_key", filter_bits),
                 ("table_bytes", self.table_bytes),
                 ("level1_bytes", self.level1_bytes),

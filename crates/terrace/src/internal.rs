@@ -43,7 +43,7 @@ pub fn create_second(db: &Db) -> Result<()> {
     if store.reads.view.load().version.keyspace(SECOND).is_some() {
         return Ok(());
     }
-    let form = store.options.keyspace_form();
+    let form = store.options.default_keyspace.clone();
     let id = store.create_keyspace("second", form)?;
     assert_eq!(id, SECOND, "the first keyspace made");
     Ok(())

@@ -58,7 +58,7 @@ pub mod region_home {
 
 /// The tables of a store's options. That of a keyspace's is in `terrace_lsm`.
 pub mod option_tables {
-    pub use crate::options::table::{READ_BUFFER, STORE};
+    pub use crate::options::table::{DEFAULT_KEYSPACE, READ_BUFFER, STORE};
 }
 
 /// The contents of a slot of a region.

@@ -18,7 +18,6 @@ use std::time::Duration;
 use terrace_lsm::compaction::policy::settings::{CompactionPolicy, PolicySettings};
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::Domain;
-use terrace_lsm::table::Compression;
 use terrace_region::Device;
 use terrace_storage::{CrashSwitch, RealStorage, SimulatedStorage, Storage};
 
@@ -221,27 +220,9 @@ pub struct Options {
     )]
     pub max_batch_bytes: u64,
 
-    /// Bytes of a data block before compression, in the default keyspace, like all fields that
-    /// [`KeyspaceOptions`] lists. Default: 4 KiB.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
-    )]
-    pub block_bytes: usize,
-    /// Entries between two whole keys in a block. Default: 16.
-    pub restart_interval: usize,
-    /// Filter bits a key, on average; 0 for no filters. Small sub-levels have more, the large ones
-    /// nearly as many: see [`KeyspaceOptions::filter_bits_per_key`]. Default: 10.
-    pub filter_bits_per_key: u32,
-    /// Compression of levels 0, 1, 2, ...; the last one holds for all deeper levels. Default: none
-    /// for levels 0 and 1, LZ4 below.
-    pub compression: Vec<Compression>,
-    /// Bytes of a table that a compaction writes. Default: 64 MiB.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
-    )]
-    pub table_bytes: u64,
+    /// Options of the default keyspace: the form of its tables and levels. In TOML the group
+    /// `[default_keyspace]`. They apply from the opening, to tables written from then on.
+    pub default_keyspace: KeyspaceOptions,
 
     /// Rule that keeps tables in shape: which tables are merged, and when. A store may be opened
     /// with another policy than it was written with. Its tables then come into the other shape by
@@ -280,16 +261,6 @@ pub struct Options {
     pub level0_merge: usize,
     /// Sub-levels of level 0 at which writers are slowed down; at 16 more they stop. Default: 20.
     pub level0_slowdown: usize,
-    /// Target size of level 1, of no effect with the policy `Tiered`. Default: 512 MiB, as much as
-    /// goes down from level 0 at a time with arenas of 64 MiB.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
-    )]
-    pub level1_bytes: u64,
-    /// Size of a level as a multiple of the one above it. With the policies `Tiered` and `Lazy` the
-    /// number of sub-levels that send a level down. Default: 10.
-    pub level_ratio: u64,
 
     /// Merges, or slices of one, that run at a time. Default: one less than there are processors,
     /// at least 1. A few more threads, which mostly wait, flush, install, prepare arenas and delete
@@ -403,7 +374,6 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let form = KeyspaceOptions::default();
         Options {
             create_if_missing: true,
             error_if_exists: false,
@@ -415,11 +385,7 @@ impl Default for Options {
             arena_bytes: 64 << 20,
             max_arenas: 3,
             max_batch_bytes: 256 << 20,
-            block_bytes: form.block_bytes,
-            restart_interval: form.restart_interval,
-            filter_bits_per_key: form.filter_bits_per_key,
-            compression: form.compression,
-            table_bytes: form.table_bytes,
+            default_keyspace: KeyspaceOptions::default(),
             compaction_policy: CompactionPolicy::Leveled,
             dedup_threshold: 1.4,
             min_score: 0.4,
@@ -427,8 +393,6 @@ impl Default for Options {
             tombstone_age_seconds: 30 * 24 * 60 * 60,
             level0_merge: 8,
             level0_slowdown: 20,
-            level1_bytes: form.level1_bytes,
-            level_ratio: form.level_ratio,
             compaction_threads: std::thread::available_parallelism().map_or(1, |processors| {
                 processors.get().saturating_sub(1).clamp(1, 64)
             }),
@@ -486,23 +450,13 @@ impl Options {
         Options {
             storage: Arc::new(disk),
             arena_bytes: 4 << 20,
-            table_bytes: 4 << 20,
-            level1_bytes: 16 << 20,
+            default_keyspace: KeyspaceOptions {
+                table_bytes: 4 << 20,
+                level1_bytes: 16 << 20,
+                ..KeyspaceOptions::default()
+            },
             cache_bytes: 8 << 20,
             ..Options::default()
-        }
-    }
-
-    /// Returns the form of the default keyspace, which may be given to others, too.
-    pub fn keyspace_form(&self) -> KeyspaceOptions {
-        KeyspaceOptions {
-            block_bytes: self.block_bytes,
-            restart_interval: self.restart_interval,
-            filter_bits_per_key: self.filter_bits_per_key,
-            compression: self.compression.clone(),
-            table_bytes: self.table_bytes,
-            level1_bytes: self.level1_bytes,
-            level_ratio: self.level_ratio,
         }
     }
 

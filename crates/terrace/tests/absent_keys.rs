@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, CompactionPolicy, Db, Options};
+use terrace::{Background, CompactionPolicy, Db, KeyspaceOptions, Options};
 use terrace_tools::inspect::dump;
 
 /// Rows of a store of scale 1.
@@ -32,9 +32,12 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
         arena_bytes: scale * (128 << 10),
         level0_merge: 4,
         level0_slowdown: 1000,
-        level_ratio: 6,
-        level1_bytes: scale * (512 << 10),
-        table_bytes: scale * (8 << 20),
+        default_keyspace: KeyspaceOptions {
+            level_ratio: 6,
+            level1_bytes: scale * (512 << 10),
+            table_bytes: scale * (8 << 20),
+            ..KeyspaceOptions::default()
+        },
         cache_bytes: 64 << 20,
         ..Options::in_memory()
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use support::gated::{Opened, gated};
 use terrace::{
-    Background, Compression, Db, Error, Options, RegionSource, WriteBatch, WriteOptions, internal,
+    Background, Compression, Db, Error, KeyspaceOptions, Options, RegionSource, WriteBatch,
+    WriteOptions, internal,
 };
 use terrace_region::{Device, MemoryKind, SimulatedMemory};
 use terrace_storage::{
@@ -275,22 +276,23 @@ fn a_late_flush_is_not_waited_for_to_the_end_of_the_active_arena() {
 #[test]
 fn a_poisoned_store_lets_its_stopped_writers_go() {
     let (storage, gate) = gated(&disk(), Purpose::Compaction);
-    let db = Db::open(
-        STORE,
-        Options {
-            background: Background::Threads,
-            level0_merge: 1,
-            level0_slowdown: 1,
-            constants: terrace::Constants {
-                level0_stop: Some(2),
-                ..terrace::Constants::default()
-            },
+    let base = options(storage);
+    let options = Options {
+        background: Background::Threads,
+        level0_merge: 1,
+        level0_slowdown: 1,
+        constants: terrace::Constants {
+            level0_stop: Some(2),
+            ..terrace::Constants::default()
+        },
+        default_keyspace: KeyspaceOptions {
             // Another form in level 1: a move would not be stopped by the gate.
             compression: vec![Compression::None, Compression::Lz4],
-            ..options(storage)
+            ..base.default_keyspace
         },
-    )
-    .unwrap();
+        ..base
+    };
+    let db = Db::open(STORE, options).unwrap();
     for key in [b"a", b"b"] {
         db.put(key, b"value").unwrap();
         db.flush().unwrap();

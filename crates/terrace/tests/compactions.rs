@@ -7,7 +7,8 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use terrace::{
-    Background, Compaction, CompactionKind, CompactionPolicy, Db, LevelsReport, Options,
+    Background, Compaction, CompactionKind, CompactionPolicy, Db, KeyspaceOptions, LevelsReport,
+    Options,
 };
 use terrace_storage::{
     CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
@@ -21,13 +22,17 @@ const UNION_BYTES: u64 = 1 << 14;
 const SMALL_BYTES: u64 = 1 << 10;
 
 fn options(compaction_policy: CompactionPolicy) -> Options {
+    let base = support::script::tiny(Options::in_memory());
     Options {
         compaction_policy,
         background: Background::Inline,
         level0_merge: 4,
-        level_ratio: 6,
-        level1_bytes: 64 << 10,
-        ..support::script::tiny(Options::in_memory())
+        default_keyspace: KeyspaceOptions {
+            level_ratio: 6,
+            level1_bytes: 64 << 10,
+            ..base.default_keyspace
+        },
+        ..base
     }
 }
 

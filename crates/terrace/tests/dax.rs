@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use terrace::{Db, Durability, Error, IterOptions, Options, PersistMethod};
+use terrace::{Db, Durability, Error, IterOptions, KeyspaceOptions, Options, PersistMethod};
 
 const CHILD: &str = "TERRACE_DAX_CHILD_DIRECTORY";
 
@@ -22,8 +22,11 @@ fn options() -> Options {
         persist_method: PersistMethod::Dax,
         durability: Some(Durability::PowerSafe),
         arena_bytes: 64 << 10,
-        table_bytes: 64 << 10,
-        level1_bytes: 256 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 64 << 10,
+            level1_bytes: 256 << 10,
+            ..KeyspaceOptions::default()
+        },
         ..Options::default()
     }
 }

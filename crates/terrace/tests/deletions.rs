@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Db, IterOptions, Options, WriteBatch, WriteOptions};
+use terrace::{Background, Db, IterOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation,
     SimulatedStorage, Storage,
@@ -22,7 +22,10 @@ fn options(disk: &SimulatedStorage, plan: &FaultPlan) -> Options {
         arena_bytes: 16 << 20,
         // Iterators are not sent away from the tables that they read.
         level0_merge: 2,
-        level1_bytes: 1 << 30,
+        default_keyspace: KeyspaceOptions {
+            level1_bytes: 1 << 30,
+            ..KeyspaceOptions::default()
+        },
         constants: terrace::Constants {
             pinned_bytes: Some(1 << 30),
             ..terrace::Constants::default()

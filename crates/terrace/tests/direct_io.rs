@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use terrace::{Db, IterOptions, Options};
+use terrace::{Db, IterOptions, KeyspaceOptions, Options};
 use terrace_storage::{OpenMode, OpenOptions, RealStorage, Storage};
 
 /// `O_DIRECT`: in `open`, and among the flags in `/proc/self/fdinfo`.
@@ -102,7 +102,10 @@ fn what_is_read_past_the_page_cache_is_the_same(directory: &Path, path: &Path, p
     let options = |direct_io| Options {
         direct_io,
         poll_reads: Some(poll_reads),
-        block_bytes: 1000,
+        default_keyspace: KeyspaceOptions {
+            block_bytes: 1000,
+            ..KeyspaceOptions::default()
+        },
         cache_bytes: 8 << 10,
         ..Options::default()
     };

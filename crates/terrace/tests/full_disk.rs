@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
-use terrace::{Compression, Db, Error, IterOptions, Options, WriteBatch, WriteOptions};
+use terrace::{
+    Compression, Db, Error, IterOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions,
+};
 
 /// Files that are removed, one after the other, to make room: first for a merge of everything that
 /// is there by then, then for a recovery. Of sixteen parts of the disk.
@@ -33,10 +35,13 @@ fn setting(name: &str, default: u64) -> u64 {
 fn options() -> Options {
     Options {
         arena_bytes: 1 << 20,
-        table_bytes: 1 << 20,
-        level1_bytes: 4 << 20,
-        level_ratio: 4,
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 1 << 20,
+            level1_bytes: 4 << 20,
+            level_ratio: 4,
+            compression: vec![Compression::None],
+            ..KeyspaceOptions::default()
+        },
         constants: terrace::Constants {
             manifest_bytes: 64 << 10,
             ..terrace::Constants::default()

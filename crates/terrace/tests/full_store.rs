@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Compression, Db, Durability, Event, EventKind, EventListener, Options};
+use terrace::{
+    Background, Compression, Db, Durability, Event, EventKind, EventListener, KeyspaceOptions,
+    Options,
+};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     SimulatedStorage, Storage,
@@ -31,7 +34,10 @@ fn key(number: u32) -> [u8; 4] {
 fn options(storage: &SimulatedStorage, with: Options) -> Options {
     Options {
         storage: Arc::new(storage.clone()),
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            compression: vec![Compression::None],
+            ..with.default_keyspace
+        },
         background: Background::Inline,
         ..with
     }
@@ -40,8 +46,11 @@ fn options(storage: &SimulatedStorage, with: Options) -> Options {
 fn small() -> Options {
     Options {
         arena_bytes: 1 << 20,
-        table_bytes: 1 << 20,
-        level1_bytes: 4 << 20,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 1 << 20,
+            level1_bytes: 4 << 20,
+            ..KeyspaceOptions::default()
+        },
         ..Options::default()
     }
 }

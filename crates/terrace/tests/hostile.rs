@@ -6,14 +6,19 @@ mod support;
 use std::sync::Arc;
 
 use image::{Image, STORE};
-use terrace::{Background, Compression, Db, Error, IterOptions, Options, internal};
+use terrace::{
+    Background, Compression, Db, Error, IterOptions, KeyspaceOptions, Options, internal,
+};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
 fn options(disk: &SimulatedStorage) -> Options {
     support::script::tiny(Options {
         storage: Arc::new(disk.clone()),
         background: Background::Inline,
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            compression: vec![Compression::None],
+            ..KeyspaceOptions::default()
+        },
         level0_merge: 100,
         ..Options::default()
     })

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use support::gated::gated;
 use terrace::{
-    Background, Compaction, CompactionPolicy, Db, Event, EventKind, EventListener, Options,
+    Background, Compaction, CompactionPolicy, Db, Event, EventKind, EventListener, KeyspaceOptions,
+    Options,
 };
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
@@ -50,11 +51,14 @@ fn options(storage: Arc<dyn Storage>) -> Options {
     Options {
         storage,
         arena_bytes: 64 << 10,
-        block_bytes: 512,
-        table_bytes: 8 << 10,
+        default_keyspace: KeyspaceOptions {
+            block_bytes: 512,
+            table_bytes: 8 << 10,
+            level1_bytes: 1 << 20,
+            ..KeyspaceOptions::default()
+        },
         compaction_threads: 2,
         level0_merge: 2,
-        level1_bytes: 1 << 20,
         background: Background::Inline,
         constants: terrace::Constants {
             slice_bytes: 8 << 10,
@@ -181,12 +185,18 @@ fn close_in_the_middle(compaction_policy: CompactionPolicy) {
     let (listener, events) = listener();
     let (storage, gate) = gated(&disk, Purpose::Compaction);
     gate.heal();
-    let threads = |storage| Options {
-        background: Background::Threads,
-        compaction_threads: 1,
-        table_bytes: 2 << 10,
-        event_listener: Some(Arc::clone(&listener)),
-        ..options(storage)
+    let threads = |storage| {
+        let base = options(storage);
+        Options {
+            background: Background::Threads,
+            compaction_threads: 1,
+            default_keyspace: KeyspaceOptions {
+                table_bytes: 2 << 10,
+                ..base.default_keyspace
+            },
+            event_listener: Some(Arc::clone(&listener)),
+            ..base
+        }
     };
     let db = Db::open(STORE, threads(storage)).unwrap();
     put_all(&db, 2);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Compression, Db, Durability, Options, PersistMethod};
+use terrace::{Background, Compression, Db, Durability, KeyspaceOptions, Options, PersistMethod};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     RealStorage, SimulatedStorage, Storage,
@@ -34,7 +34,10 @@ fn value(key: u32) -> Vec<u8> {
 fn options(storage: Arc<dyn Storage>) -> Options {
     Options {
         storage,
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            compression: vec![Compression::None],
+            ..KeyspaceOptions::default()
+        },
         background: Background::Inline,
         durability: Some(Durability::PowerSafe),
         arena_bytes: 4 << 20,

@@ -25,7 +25,9 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Db, Durability, IterOptions, Options, PersistMethod, WriteBatch, WriteOptions};
+use terrace::{
+    Db, Durability, IterOptions, KeyspaceOptions, Options, PersistMethod, WriteBatch, WriteOptions,
+};
 
 const THREADS: u64 = 4;
 /// Number of a thread's batches that are there at a time.
@@ -76,11 +78,14 @@ impl Kind {
             durability: Some(self.durability()),
             persist_method: self.method(),
             arena_bytes: 64 << 10,
-            table_bytes: 32 << 10,
-            block_bytes: 1 << 10,
+            default_keyspace: KeyspaceOptions {
+                table_bytes: 32 << 10,
+                block_bytes: 1 << 10,
+                level1_bytes: 64 << 10,
+                level_ratio: 4,
+                ..KeyspaceOptions::default()
+            },
             level0_merge: 2,
-            level1_bytes: 64 << 10,
-            level_ratio: 4,
             max_open_tables: Some(16),
             constants: terrace::Constants {
                 manifest_bytes: 8 << 10,

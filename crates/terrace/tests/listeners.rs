@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use support::within::{wait_until, within};
 use terrace::{
-    Background, Compression, Db, Error, Event, EventKind, EventListener, IterOptions, Options,
-    Result, WriteBatch, WriteOptions,
+    Background, Compression, Db, Error, Event, EventKind, EventListener, IterOptions,
+    KeyspaceOptions, Options, Result, WriteBatch, WriteOptions,
 };
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 
@@ -44,10 +44,13 @@ fn options(disk: &SimulatedStorage) -> Options {
         storage: Arc::new(disk.clone()),
         arena_bytes: 64 << 10,
         max_arenas: 2,
-        table_bytes: 8 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 8 << 10,
+            compression: vec![Compression::None, Compression::Lz4],
+            ..KeyspaceOptions::default()
+        },
         level0_merge: 2,
         level0_slowdown: 3,
-        compression: vec![Compression::None, Compression::Lz4],
         constants: terrace::Constants {
             level0_stop: Some(4),
             slice_bytes: 8 << 10,

@@ -6,7 +6,7 @@ use std::{env, fs, thread};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Db, Durability, IterOptions, Options};
+use terrace::{Db, Durability, IterOptions, KeyspaceOptions, Options};
 
 const MIB: u64 = 1 << 20;
 const BOUND_BYTES: u64 = 64 * MIB;
@@ -93,8 +93,11 @@ fn stays_within_the_bound(options: Options) {
     let before_bytes = peak_bytes();
     let options = Options {
         memory_bytes: Some(BOUND_BYTES),
-        // Filters that are large beside the bound.
-        filter_bits_per_key: 60,
+        default_keyspace: KeyspaceOptions {
+            // Filters that are large beside the bound.
+            filter_bits_per_key: 60,
+            ..options.default_keyspace
+        },
         ..options
     };
     let db = Db::open(directory.path(), options.clone()).unwrap();

@@ -19,7 +19,8 @@ use rand::{RngExt, SeedableRng};
 use support::model::{Content, Model, State, assert_same, read_all};
 use support::script::{KEYSPACES, Operation, Script, tiny};
 use terrace::{
-    Background, CompactionPolicy, Db, Error, KeyspaceId, Options, WriteOptions, internal,
+    Background, CompactionPolicy, Db, Error, KeyspaceId, KeyspaceOptions, Options, WriteOptions,
+    internal,
 };
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
 
@@ -239,16 +240,22 @@ fn a_merge_that_writes_more_than_was_predicted_is_given_up_and_goes_on_later() {
     let mut in_the_middle = 0;
     for slack_bytes in (0..=LARGEST_SLACK_BYTES).step_by(4_000) {
         let disk = SimulatedStorage::new(3, CrashSwitch::new());
-        let options = |compaction_policy| Options {
-            compaction_policy,
-            table_bytes: 64 << 10,
-            level0_merge: 2,
-            level_ratio: 12,
-            constants: terrace::Constants {
-                slice_bytes: 1 << 20,
-                ..terrace::Constants::default()
-            },
-            ..options(&disk)
+        let options = |compaction_policy| {
+            let base = options(&disk);
+            Options {
+                compaction_policy,
+                default_keyspace: KeyspaceOptions {
+                    table_bytes: 64 << 10,
+                    level_ratio: 12,
+                    ..base.default_keyspace
+                },
+                level0_merge: 2,
+                constants: terrace::Constants {
+                    slice_bytes: 1 << 20,
+                    ..terrace::Constants::default()
+                },
+                ..base
+            }
         };
         let db = Db::open(STORE, options(CompactionPolicy::Tiered)).unwrap();
         internal::create_second(&db).unwrap();

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use terrace::{
-    Background, Db, Durability, Error, FileAccess, IterOptions, Options, PersistMethod, Result,
-    WriteBatch, WriteOptions,
+    Background, Db, Durability, Error, FileAccess, IterOptions, KeyspaceOptions, Options,
+    PersistMethod, Result, WriteBatch, WriteOptions,
 };
 use terrace_storage::{
     CrashSwitch, FailingStorage, FaultFilter, FaultPlan, LockKind, Operation, RealStorage,
@@ -19,7 +19,10 @@ use terrace_storage::{
 fn small() -> Options {
     Options {
         arena_bytes: 64 << 10,
-        table_bytes: 32 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 32 << 10,
+            ..KeyspaceOptions::default()
+        },
         background: Background::Inline,
         ..Options::default()
     }

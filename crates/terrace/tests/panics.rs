@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use support::gated::Opened;
 use support::within::{wait_until, within};
-use terrace::{Background, Compression, Db, Durability, Error, IterOptions, Options, Result};
+use terrace::{
+    Background, Compression, Db, Durability, Error, IterOptions, KeyspaceOptions, Options, Result,
+};
 use terrace_storage::{
     CrashKind, CrashSwitch, FailingStorage, Fault, FaultFilter, FaultPlan, Operation, Purpose,
     RealStorage, SimulatedStorage,
@@ -32,11 +34,13 @@ fn options(disk: &SimulatedStorage, plan: &FaultPlan) -> Options {
         storage: Arc::new(FailingStorage::new(Arc::new(disk.clone()), plan.clone())),
         arena_bytes: 64 << 10,
         max_arenas: 2,
-        table_bytes: 8 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 8 << 10, // Another form in level 1: tables are merged and not moved.
+            compression: vec![Compression::None, Compression::Lz4],
+            ..KeyspaceOptions::default()
+        },
         level0_merge: 2,
         level0_slowdown: 3,
-        // Another form in level 1: tables are merged and not moved.
-        compression: vec![Compression::None, Compression::Lz4],
         background: Background::Threads,
         constants: terrace::Constants {
             level0_stop: Some(4),

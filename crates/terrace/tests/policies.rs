@@ -4,20 +4,24 @@ mod support;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, CompactionPolicy, Db, Options};
+use terrace::{Background, CompactionPolicy, Db, KeyspaceOptions, Options};
 
 const KEYS: u32 = 4_000;
 const UPDATES: u32 = 9;
 
 fn options(compaction_policy: CompactionPolicy) -> Options {
+    let base = support::script::tiny(Options::in_memory());
     Options {
         compaction_policy,
         background: Background::Inline,
         arena_bytes: 16 << 10,
         level0_merge: 6,
-        level_ratio: 6,
-        level1_bytes: 64 << 10,
-        ..support::script::tiny(Options::in_memory())
+        default_keyspace: KeyspaceOptions {
+            level_ratio: 6,
+            level1_bytes: 64 << 10,
+            ..base.default_keyspace
+        },
+        ..base
     }
 }
 

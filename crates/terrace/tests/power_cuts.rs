@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, Db, Durability, Error, IterOptions, Options};
+use terrace::{Background, Db, Durability, Error, IterOptions, KeyspaceOptions, Options};
 use terrace_storage::{
     CrashKind, CrashSwitch, LockKind, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage,
 };
@@ -25,9 +25,12 @@ fn options(disk: &SimulatedStorage) -> Options {
         durability: Some(Durability::PowerSafe),
         background: Background::Inline,
         arena_bytes: 16 << 10,
-        table_bytes: 8 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 8 << 10,
+            level1_bytes: 16 << 10,
+            ..KeyspaceOptions::default()
+        },
         level0_merge: 2,
-        level1_bytes: 16 << 10,
         constants: terrace::Constants {
             manifest_bytes: 2 << 10,
             ..terrace::Constants::default()

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use support::machine::{Machine, Method};
 use support::model::{Change, Model};
 use support::script::{KEYSPACES, Operation, Run, is_frozen};
-use terrace::{Background, CompactionPolicy, Db, KeyspaceId, Options, internal};
+use terrace::{Background, CompactionPolicy, Db, KeyspaceId, KeyspaceOptions, Options, internal};
 use terrace_storage::CrashKind;
 
 const KEYS: u32 = 20_000;
@@ -18,14 +18,18 @@ const KEYS: u32 = 20_000;
 const ROUNDS: u32 = 12;
 
 fn options(compaction_policy: CompactionPolicy) -> Options {
+    let base = support::script::tiny(Options::in_memory());
     Options {
         compaction_policy,
         background: Background::Inline,
         arena_bytes: 64 << 10,
-        table_bytes: 8 << 10,
-        block_bytes: 1 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 8 << 10,
+            block_bytes: 1 << 10,
+            level_ratio: 10,
+            ..base.default_keyspace
+        },
         level0_merge: 4,
-        level_ratio: 10,
         min_score: 0.4,
         dedup_threshold: 1.2,
         cache_bytes: 8 << 20,
@@ -35,7 +39,7 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
             manifest_bytes: 1 << 20,
             ..terrace::Constants::default()
         },
-        ..support::script::tiny(Options::in_memory())
+        ..base
     }
 }
 
@@ -143,12 +147,16 @@ fn updates_that_are_spread_evenly_are_merged_as_a_whole() {
 
 /// Returns options for a store whose tables hold a few of 600 keys each.
 fn small(machine: &Machine) -> Options {
+    let base = machine.options();
     Options {
-        table_bytes: 1 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 1 << 10,
+            level_ratio: 8,
+            ..base.default_keyspace
+        },
         level0_merge: 2,
         // Nor does the policy of the score wait for more.
         level0_slowdown: 5,
-        level_ratio: 8,
         min_score: 0.2,
         dedup_threshold: 1.2,
         // Which merges pay depends on the hashes of keys; a run repeats.
@@ -157,7 +165,7 @@ fn small(machine: &Machine) -> Options {
             slice_bytes: 8 << 10,
             ..terrace::Constants::default()
         },
-        ..machine.options()
+        ..base
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use terrace::{
-    Background, Compression, Db, EventKind, Options, StallCause, WriteRateStatistics, internal,
+    Background, Compression, Db, EventKind, KeyspaceOptions, Options, StallCause,
+    WriteRateStatistics, internal,
 };
 use terrace_storage::{
     Clock, CountingStorage, CrashSwitch, IoStatistics, Purpose, SimulatedStorage, Storage,
@@ -22,11 +23,14 @@ fn options(storage: Arc<dyn Storage>) -> Options {
     Options {
         storage,
         arena_bytes: 4 << 20,
-        table_bytes: 128 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 128 << 10,
+            level1_bytes: 64 << 20,
+            compression: vec![Compression::None],
+            ..KeyspaceOptions::default()
+        },
         compaction_threads: 2,
         level0_merge: 2,
-        level1_bytes: 64 << 20,
-        compression: vec![Compression::None],
         background: Background::Inline,
         background_bytes_per_second: Some(RATE),
         constants: terrace::Constants {
@@ -260,11 +264,17 @@ fn the_rate_rises_with_what_is_owed_until_no_writer_is_held_back() {
 fn a_close_does_not_wait_for_the_rate_and_keeps_the_finished_slices() {
     let disk = disk();
     let clock = Arc::new(StandingClock::default());
-    let options = |background| Options {
-        background,
-        compaction_threads: 1,
-        table_bytes: 32 << 10,
-        ..options(Arc::new(disk.clone()))
+    let options = |background| {
+        let base = options(Arc::new(disk.clone()));
+        Options {
+            background,
+            compaction_threads: 1,
+            default_keyspace: KeyspaceOptions {
+                table_bytes: 32 << 10,
+                ..base.default_keyspace
+            },
+            ..base
+        }
     };
     let db = internal::open_on(STORE, options(Background::Threads), clock.clone()).unwrap();
     put_all(&db, 1);

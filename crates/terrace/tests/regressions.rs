@@ -295,11 +295,15 @@ fn a_power_cut_after_a_kill_finds_every_table_that_its_manifest_lists() {
 
 /// Returns options by which flushed tables go to the deepest levels at once.
 fn deep(machine: &Machine, level0_merge: usize) -> Options {
+    let base = with_read_buffer(0, machine.options());
     Options {
         level0_merge,
-        level1_bytes: 1 << 10,
+        default_keyspace: KeyspaceOptions {
+            level1_bytes: 1 << 10,
+            ..base.default_keyspace
+        },
         // Answers must come from the tables, not from elsewhere.
-        ..with_read_buffer(0, machine.options())
+        ..base
     }
 }
 
@@ -412,14 +416,18 @@ fn a_dropped_keyspace_is_gone_from_the_read_buffer_too() {
 #[test]
 fn the_read_buffer_wakes_when_the_tables_outgrow_the_cache() {
     let machine = Machine::new(Method::Written, 1);
+    let base = machine.options();
     let options = Options {
         read_buffer: ReadBufferOptions::default(),
         constants: terrace::Constants {
             while_blocks_fit: false,
             ..machine.options().constants
         },
-        compression: vec![Compression::None],
-        ..machine.options()
+        default_keyspace: KeyspaceOptions {
+            compression: vec![Compression::None],
+            ..base.default_keyspace
+        },
+        ..base
     };
     let db = open(options.clone()).unwrap();
     let put_and_read = |db: &Db, keys: std::ops::Range<u32>| {

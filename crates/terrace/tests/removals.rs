@@ -1,14 +1,17 @@
 //! Tables that deleted ranges hide go by an edit: no merge has to read or write them.
 
-use terrace::{Background, CompactionKind, Compression, Db, Options};
+use terrace::{Background, CompactionKind, Compression, Db, KeyspaceOptions, Options};
 
 /// Returns options by which merges begin only for sizes: tables go here only for their ranges.
 fn options() -> Options {
     Options {
         arena_bytes: 256 << 10,
-        table_bytes: 64 << 10,
-        level1_bytes: 64 << 20,
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 64 << 10,
+            level1_bytes: 64 << 20,
+            compression: vec![Compression::None],
+            ..KeyspaceOptions::default()
+        },
         tombstone_percent: 0,
         background: Background::Inline,
         ..Options::in_memory()

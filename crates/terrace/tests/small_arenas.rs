@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Background, Db, Durability, IterOptions, Options};
+use terrace::{Background, Db, Durability, IterOptions, KeyspaceOptions, Options};
 use terrace_storage::{CrashKind, CrashSwitch, SimulatedStorage, Storage};
 
 const KIB: usize = 1 << 10;
@@ -108,7 +108,10 @@ fn write(disk: &SimulatedStorage, from: u32, rows: u32) -> u32 {
         durability: Some(Durability::PowerSafe),
         background: Background::Inline,
         arena_bytes: 1 << 20,
-        table_bytes: 256 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 256 << 10,
+            ..KeyspaceOptions::default()
+        },
         level0_merge: 3,
         ..Options::default()
     };

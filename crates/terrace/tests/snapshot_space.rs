@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use terrace::CompactionPolicy::{self, Dedup, Lazy, Leveled, Score, Tiered};
-use terrace::{Background, Db, IterOptions, Options, internal};
+use terrace::{Background, Db, IterOptions, KeyspaceOptions, Options, internal};
 use terrace_tools::explain::explain_compaction;
 
 const STORE: &str = "/store";
@@ -26,16 +26,20 @@ fn key(number: u32) -> Vec<u8> {
 impl Bench {
     /// Opens a store that merges nothing for tombstones.
     fn new(compaction_policy: CompactionPolicy) -> Self {
+        let base = support::script::tiny(Options::in_memory());
         let options = Options {
             compaction_policy,
             background: Background::Inline,
             arena_bytes: 256 << 10,
             level0_merge: if compaction_policy == Score { 1 } else { 4 },
-            level_ratio: 4,
-            level1_bytes: 64 << 10,
+            default_keyspace: KeyspaceOptions {
+                level_ratio: 4,
+                level1_bytes: 64 << 10,
+                ..base.default_keyspace
+            },
             tombstone_percent: 0,
             tombstone_age_seconds: 0,
-            ..support::script::tiny(Options::in_memory())
+            ..base
         };
         let db = Db::open(STORE, options.clone()).unwrap();
         Bench {

@@ -255,10 +255,14 @@ fn crashes_while_tables_go_along_lose_nothing() {
 fn a_flush_of_many_keyspaces_writes_no_multiple_of_its_own_bytes() {
     const KEYSPACES: u32 = 64;
     const ROUNDS: u32 = 20;
+    let base = options();
     let options = Options {
         arena_bytes: 4 << 20,
-        compression: vec![terrace::Compression::None],
-        ..options()
+        default_keyspace: KeyspaceOptions {
+            compression: vec![terrace::Compression::None],
+            ..base.default_keyspace
+        },
+        ..base
     };
     let db = Db::open(
         "/store",

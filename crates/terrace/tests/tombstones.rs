@@ -12,7 +12,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use terrace::CompactionPolicy::{self, Dedup, Lazy, Leveled, Score, Tiered};
-use terrace::{Background, Db, IterOptions, Options, internal};
+use terrace::{Background, Db, IterOptions, KeyspaceOptions, Options, internal};
 use terrace_storage::Clock;
 
 const STORE: &str = "/store";
@@ -58,17 +58,21 @@ fn key(number: u32) -> Vec<u8> {
 impl Bench {
     /// Opens a store in which only the given options make tables full or old.
     fn new(compaction_policy: CompactionPolicy, percent: u32, age_seconds: u64) -> Self {
+        let base = support::script::tiny(Options::in_memory());
         let options = Options {
             compaction_policy,
             background: Background::Inline,
             arena_bytes: 256 << 10,
             // The policy of the score lets level 0 have four times as many sub-levels.
             level0_merge: if compaction_policy == Score { 1 } else { 4 },
-            level_ratio: 4,
-            level1_bytes: 64 << 10,
+            default_keyspace: KeyspaceOptions {
+                level_ratio: 4,
+                level1_bytes: 64 << 10,
+                ..base.default_keyspace
+            },
             tombstone_percent: percent,
             tombstone_age_seconds: age_seconds,
-            ..support::script::tiny(Options::in_memory())
+            ..base
         };
         let calendar = Arc::new(Calendar::default());
         let db = internal::open_on(STORE, options.clone(), calendar.clone()).unwrap();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::script::tiny;
-use terrace::{Background, Db, Error, IterOptions, Options, SubLevelReport};
+use terrace::{Background, Db, Error, IterOptions, KeyspaceOptions, Options, SubLevelReport};
 use terrace_storage::{Purpose, RealStorage};
 use terrace_tools::inspect;
 
@@ -52,7 +52,10 @@ fn persist_every_persists_without_being_asked() {
 fn compacting_a_range_leaves_one_version_of_each_key_and_the_rest_alone() {
     let options = tiny(Options {
         background: Background::Inline,
-        level1_bytes: 1 << 30,
+        default_keyspace: KeyspaceOptions {
+            level1_bytes: 1 << 30,
+            ..Options::in_memory().default_keyspace
+        },
         ..Options::in_memory()
     });
     let db = Db::open("/store", options).unwrap();
@@ -92,8 +95,11 @@ fn tables_above_the_lowest_level_have_the_better_filters() {
         ..Options::default()
     });
     let options = Options {
-        table_bytes: 32 << 10,
-        level1_bytes: 64 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 32 << 10,
+            level1_bytes: 64 << 10,
+            ..options.default_keyspace
+        },
         level0_merge: 4,
         ..options
     };
@@ -394,17 +400,21 @@ fn newest(row: u32, one_in: u32) -> [u8; 100] {
 
 /// Returns a store with one sub-level in level 0, over some 2 MB in level 1.
 fn store_with_level_0(path: &Path, options: Options, one_in: u32) -> Db {
+    let base = tiny(options);
     let options = Options {
         background: Background::Inline,
         // A small sub-level stays one of its own: arenas of 1 MiB take no table of level 0 along.
         arena_bytes: if one_in == SMALL { 1 << 20 } else { 2 << 20 },
         level0_merge: 4,
-        level1_bytes: 1 << 30,
+        default_keyspace: KeyspaceOptions {
+            level1_bytes: 1 << 30,
+            ..base.default_keyspace
+        },
         constants: terrace::Constants {
             pinned_bytes: Some(1 << 30),
             ..terrace::Constants::default()
         },
-        ..tiny(options)
+        ..base
     };
     let db = Db::open(path, options).unwrap();
     fill(&db, 20_000, 1);

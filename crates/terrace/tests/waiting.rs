@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use terrace::internal::open_on;
-use terrace::{Background, Db, Error, Options, Result};
+use terrace::{Background, Db, Error, KeyspaceOptions, Options, Result};
 use terrace_storage::{
     Clock, CrashSwitch, FailingStorage, FaultFilter, FaultPlan, LockKind, Operation, RealStorage,
     SimulatedStorage, Storage,
@@ -69,7 +69,10 @@ impl Meanwhile {
 fn small() -> Options {
     Options {
         arena_bytes: 64 << 10,
-        table_bytes: 32 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 32 << 10,
+            ..KeyspaceOptions::default()
+        },
         background: Background::Inline,
         ..Options::default()
     }

@@ -6,7 +6,7 @@
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
-use terrace::{Background, CompactionPolicy, Compression, Db, Options, Purpose};
+use terrace::{Background, CompactionPolicy, Compression, Db, KeyspaceOptions, Options, Purpose};
 use terrace_tools::simulate::{KeyDistribution, Simulation};
 
 const VALUE_BYTES: u64 = 100;
@@ -26,14 +26,17 @@ fn options(compaction_policy: CompactionPolicy) -> Options {
     Options {
         compaction_policy,
         background: Background::Inline,
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            compression: vec![Compression::None],
+            table_bytes: arena_bytes,
+            level1_bytes: 3 * arena_bytes,
+            level_ratio: 7,
+            ..KeyspaceOptions::default()
+        },
         arena_bytes,
-        table_bytes: arena_bytes,
         compaction_threads: 2,
         level0_merge: 4,
         level0_slowdown: 1000,
-        level1_bytes: 3 * arena_bytes,
-        level_ratio: 7,
         max_open_tables: Some(10_000),
         constants: terrace::Constants {
             slice_bytes: 4 * arena_bytes,

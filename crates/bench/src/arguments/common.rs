@@ -150,7 +150,7 @@ impl FromStr for OwnOption {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong =
-            || format!("{text:?} is not STORE.OPTION=VALUE, as in terrace.table_bytes=1048576");
+            || format!("{text:?} is not STORE.OPTION=VALUE, as in terrace.arena_bytes=1048576");
         let (path, value) = text.split_once('=').ok_or_else(wrong)?;
         let (store, name) = path.split_once('.').ok_or_else(wrong)?;
         if store.is_empty() || name.is_empty() {

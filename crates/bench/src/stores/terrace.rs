@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use terrace::{
-    Compression, Db, Durability, IterOptions, Options, Purpose, TimeProfile, WriteBatch,
-    WriteOptions,
+    Compression, Db, Durability, IterOptions, KeyspaceOptions, Options, Purpose, TimeProfile,
+    WriteBatch, WriteOptions,
 };
 use toml::{Table, Value};
 
@@ -115,9 +115,12 @@ pub(crate) fn options(settings: &Settings, preset: &[(&str, &str)]) -> Result<Op
         max_arenas: settings.write_buffers as usize,
         cache_bytes: settings.cache_bytes,
         direct_io: settings.direct_io,
-        block_bytes: settings.block_bytes as usize,
-        filter_bits_per_key: settings.filter_bits_per_key,
-        compression,
+        default_keyspace: KeyspaceOptions {
+            block_bytes: settings.block_bytes as usize,
+            filter_bits_per_key: settings.filter_bits_per_key,
+            compression,
+            ..KeyspaceOptions::default()
+        },
         // The others flush in a thread of their own, too, within their number.
         compaction_threads: (settings.background_threads as usize)
             .saturating_sub(1)

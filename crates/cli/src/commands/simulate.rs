@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use serde::Serialize;
-use terrace::{CompactionPolicy, Compression, Error, Options};
+use terrace::{CompactionPolicy, Compression, Error, KeyspaceOptions, Options};
 use terrace_tools::simulate::{
     DELETE_SHARES, EXPONENTS, KeyDistribution, MAX_FLUSHES, MAX_KEY_BYTES, MAX_KEYS,
     MAX_VALUE_BYTES, MIN_ARENA_BYTES, Outcome, Simulation, Speeds, TreeKind, TrieForm,
@@ -179,11 +179,14 @@ fn speeds(arguments: &SimulateCompaction) -> Option<Speeds> {
 fn sized(buffer_bytes: u64) -> Options {
     Options {
         arena_bytes: buffer_bytes,
-        table_bytes: buffer_bytes,
-        compression: vec![Compression::None],
+        default_keyspace: KeyspaceOptions {
+            table_bytes: buffer_bytes,
+            compression: vec![Compression::None],
+            level1_bytes: buffer_bytes.saturating_mul(4),
+            ..KeyspaceOptions::default()
+        },
         level0_merge: 4,
         level0_slowdown: 20,
-        level1_bytes: buffer_bytes.saturating_mul(4),
         constants: terrace::Constants {
             slice_bytes: buffer_bytes.saturating_mul(4),
             debt_slowdown_bytes: buffer_bytes.saturating_mul(256),

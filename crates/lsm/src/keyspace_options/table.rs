@@ -12,13 +12,6 @@ pub const BLOCK_BYTES: OptionEntry = OptionEntry::new(
     NextTable,
 );
 
-/// Restart interval.
-pub const RESTART_INTERVAL: OptionEntry = OptionEntry::new(
-    "Number of entries from one whole key in a block to the next",
-    whole("entries", 1, 1024),
-    NextTable,
-);
-
 /// Memory of filters.
 pub const FILTER_BITS_PER_KEY: OptionEntry = OptionEntry::new(
     "Filter memory of a key, on average over all tables; 0 for no filters",
@@ -58,7 +51,6 @@ crate::option_table! {
     /// Options of a keyspace.
     pub static KEYSPACE: KeyspaceOptions as "" {
         block_bytes: BLOCK_BYTES;
-        restart_interval: RESTART_INTERVAL;
         filter_bits_per_key: FILTER_BITS_PER_KEY;
         compression: COMPRESSION;
         table_bytes: TABLE_BYTES;

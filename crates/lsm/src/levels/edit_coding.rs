@@ -15,7 +15,7 @@ use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
 use crate::keyspace_options::KeyspaceOptions;
 use crate::region_loss::RegionLoss;
-use crate::table::{Compression, Superseded};
+use crate::table::{Compression, RESTART_INTERVAL, Superseded};
 
 /// Tags of an edit. Reserved for later versions: 20 range tombstones, 21 tiers, 22 a table's new
 /// tier, 23 sketches of a sub-level, 24 files of separated values.
@@ -378,7 +378,7 @@ fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {
     let compression: Vec<u8> = options.compression.iter().map(|&c| c as u8).collect();
     out.number(form::KEYSPACE, formed.id.0.into());
     out.number(form::BLOCK_BYTES, options.block_bytes as u64);
-    out.number(form::RESTART_INTERVAL, options.restart_interval as u64);
+    out.number(form::RESTART_INTERVAL, RESTART_INTERVAL as u64);
     out.number(
         form::FILTER_BITS_PER_KEY,
         options.filter_bits_per_key.into(),
@@ -406,7 +406,6 @@ fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
     });
     let options = KeyspaceOptions {
         block_bytes: group.number(form::BLOCK_BYTES)?,
-        restart_interval: group.number(form::RESTART_INTERVAL)?,
         filter_bits_per_key: group.number(form::FILTER_BITS_PER_KEY)?,
         compression: compression.collect::<Result<_, _>>()?,
         table_bytes: group.number(form::TABLE_BYTES)?,

@@ -57,7 +57,7 @@ pub use filter::{FilterForm, FilterKind, key_hash};
 pub use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
 pub use inspect::BlockSummary;
 pub use key_sample::SampledVersion;
-pub use properties::{TableOptions, TableProperties};
+pub use properties::{RESTART_INTERVAL, TableOptions, TableProperties};
 pub use reader::{CursorOptions, TableReader, read_properties};
 pub use sketch::{Sketch, SmallSketch};
 pub(crate) use superseded::Superseded;

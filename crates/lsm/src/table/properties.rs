@@ -47,6 +47,9 @@ mod field {
     pub(super) const SUPERSEDED: u64 = 25;
 }
 
+/// Entries from one whole key in a data block to the next. Shorter keys in between cost more to find.
+pub const RESTART_INTERVAL: usize = 16;
+
 /// How a table is written.
 #[derive(Clone, Debug)]
 pub struct TableOptions {

@@ -38,7 +38,7 @@ impl Backlog {
             write_rate,
             ..Backlog::default()
         };
-        backlog.update(version, options, &options.keyspace_form());
+        backlog.update(version, options, &options.default_keyspace);
         backlog
     }
 

@@ -128,7 +128,8 @@ impl Store {
 
     /// Returns whether a few more arenas and tables have space: else files are not deleted slowly.
     fn has_space_to_wait(&self) -> bool {
-        let needed_bytes = (self.options.arena_bytes + self.options.table_bytes) * 8;
+        let needed_bytes =
+            (self.options.arena_bytes + self.options.default_keyspace.table_bytes) * 8;
         let free_bytes = self.files.directory.free_space_bytes();
         free_bytes.is_ok_and(|free_bytes| free_bytes >= needed_bytes)
     }

@@ -141,7 +141,7 @@ impl Db {
 
     /// Returns the keyspace with a name, and makes it if there is none. The options are those of a new
     /// one; [`Keyspace::set_options`] changes those of a keyspace that is there. Their defaults do not
-    /// follow [`Options::memory_bytes`]: `options.resolved()?.keyspace_form()` has options that do.
+    /// follow [`Options::memory_bytes`]: `options.resolved()?.default_keyspace` has options that do.
     ///
     /// ```
     /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;

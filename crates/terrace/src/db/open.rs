@@ -112,7 +112,7 @@ impl Store {
         )?;
         let memory = (buffer, memory);
         let store = Arc::new(Store {
-            default_form: options.keyspace_form(),
+            default_form: options.default_keyspace.clone(),
             writes: owners::writes(&options, mark, state, durability, region, loan, backlog),
             reads: owners::reads(&options, state, memtables, &recovered, memory, &snapshots),
             compactor: owners::compactor(&options, state),

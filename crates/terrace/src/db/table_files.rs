@@ -9,7 +9,7 @@ use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, Place, TableMeta};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
-use terrace_lsm::table::{TableOptions, TableWriter};
+use terrace_lsm::table::{RESTART_INTERVAL, TableOptions, TableWriter};
 use terrace_storage::{File, Purpose};
 
 use crate::db::Store;
@@ -166,7 +166,7 @@ impl<'a> TableFiles<'a> {
             let form = &self.form;
             let options = TableOptions {
                 block_bytes: form.block_bytes,
-                restart_interval: form.restart_interval,
+                restart_interval: RESTART_INTERVAL,
                 compression: self.output.compression,
                 filter: self.output.filter,
                 hash_seed: home.hash_seed,

@@ -9,7 +9,10 @@ use crate::{Error, Result};
 impl Options {
     /// Refuses values that no store can work with, naming the option and its accepted values.
     pub(crate) fn check(&self) -> Result<()> {
-        self.keyspace_form().check()?;
+        self.default_keyspace.check().map_err(|error| match error {
+            Error::InvalidArgument(what) => Error::invalid(format!("default_keyspace.{what}")),
+            error => error,
+        })?;
         self.check_numbers()?;
         self.check_constants()?;
         let (merge, slowdown) = (self.level0_merge as u64, self.level0_slowdown as u64);
@@ -88,19 +91,23 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyspaceOptions;
 
     #[test]
     fn an_option_out_of_range_is_named_with_what_it_accepts() {
         Options::default().check().unwrap();
         let error = Options {
-            level_ratio: 1,
+            default_keyspace: KeyspaceOptions {
+                level_ratio: 1,
+                ..KeyspaceOptions::default()
+            },
             ..Options::default()
         }
         .check()
         .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "invalid argument: level_ratio is 1; it must be from 2 to 1000"
+            "invalid argument: default_keyspace.level_ratio is 1; it must be from 2 to 1000"
         );
     }
 

@@ -134,7 +134,9 @@ impl Options {
         follow(&mut self.level0_merge, unset.level0_merge, || {
             12.min(self.level0_slowdown)
         });
-        follow(&mut self.level1_bytes, unset.level1_bytes, || {
+        let keyspace = &mut self.default_keyspace;
+        let level1_bytes = unset.default_keyspace.level1_bytes;
+        follow(&mut keyspace.level1_bytes, level1_bytes, || {
             self.arena_bytes.saturating_mul(16)
         });
     }
@@ -204,7 +206,10 @@ mod tests {
     fn sizes_follow_the_bound_and_fill_it() {
         let sizes = |bytes| {
             let options = bounded(bytes).resolved().unwrap();
-            assert_eq!(options.level1_bytes, 16 * options.arena_bytes);
+            assert_eq!(
+                options.default_keyspace.level1_bytes,
+                16 * options.arena_bytes
+            );
             assert_eq!(options.pinned_bytes(), 0);
             assert!(options.direct_io && options.borrows_arenas());
             assert_eq!(options.poll_reads, Some(true));

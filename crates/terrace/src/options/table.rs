@@ -5,8 +5,7 @@
 //! form of tables shows in tables that are written after that opening.
 
 use terrace_lsm::keyspace_options::table::{
-    BLOCK_BYTES, COMPRESSION, FILTER_BITS_PER_KEY, LEVEL_RATIO, LEVEL1_BYTES, RESTART_INTERVAL,
-    TABLE_BYTES,
+    BLOCK_BYTES, COMPRESSION, FILTER_BITS_PER_KEY, LEVEL_RATIO, LEVEL1_BYTES, TABLE_BYTES,
 };
 use terrace_lsm::option_table;
 use terrace_lsm::option_table::Applies::AtOpen;
@@ -14,7 +13,7 @@ use terrace_lsm::option_table::{OptionEntry, Values, bytes, whole};
 use terrace_lsm::table::MAX_VALUE_BYTES;
 use terrace_region::CAPACITY_STEP_BYTES;
 
-use crate::options::{Options, ReadBufferOptions};
+use crate::options::{KeyspaceOptions, Options, ReadBufferOptions};
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +48,7 @@ const ARENA_BYTES: Values = Values::Whole {
 };
 
 option_table! {
-    /// Options of a store, in the order of their fields, without those of the read buffer.
+    /// Options of a store, in the order of their fields, without groups.
     pub static STORE: Options as "" {
         create_if_missing: switch("Creation of a store where the directory holds none");
         error_if_exists: switch("Refusal of a directory that holds a store");
@@ -75,12 +74,6 @@ option_table! {
                 whole("arenas", 2, 64));
         max_batch_bytes: option("Size of the largest batch", bytes(1 << 10, MAX_VALUE_BYTES));
 
-        block_bytes: BLOCK_BYTES;
-        restart_interval: RESTART_INTERVAL;
-        filter_bits_per_key: FILTER_BITS_PER_KEY;
-        compression: COMPRESSION;
-        table_bytes: TABLE_BYTES;
-
         compaction_policy: option("Rule that chooses tables for a compaction", Values::Name(POLICIES));
         dedup_threshold:
             option("With the policy dedup, versions in a level, for each that a compaction would leave",
@@ -99,8 +92,6 @@ option_table! {
         level0_slowdown:
             option("Number of sub-levels of level 0 that slows writers down, at least level0_merge",
                 whole("sub-levels", 1, 10_000));
-        level1_bytes: LEVEL1_BYTES.applying(AtOpen);
-        level_ratio: LEVEL_RATIO.applying(AtOpen);
 
         compaction_threads:
             option("Number of compactions, or slices of one, that run at a time", whole("threads", 1, 64))
@@ -136,7 +127,7 @@ option_table! {
         background:
             option("Runner of flushes and compactions: threads, or inline the thread of the caller",
                 Values::Name(&["threads", "inline"]));
-    } without { read_buffer storage region take_unlisted event_listener constants randomness }
+    } without { default_keyspace read_buffer storage region take_unlisted event_listener constants randomness }
 }
 
 option_table! {
@@ -147,5 +138,17 @@ option_table! {
                 Values::Name(&["resident", "all"]));
         share_percent:
             option("Share of cache_bytes that the read buffer may take; 0 for none", whole("percent", 0, 90));
+    } without { }
+}
+
+option_table! {
+    /// Options of the default keyspace, in the order of their fields.
+    pub static DEFAULT_KEYSPACE: KeyspaceOptions as "default_keyspace." {
+        block_bytes: BLOCK_BYTES;
+        filter_bits_per_key: FILTER_BITS_PER_KEY;
+        compression: COMPRESSION;
+        table_bytes: TABLE_BYTES;
+        level1_bytes: LEVEL1_BYTES.applying(AtOpen);
+        level_ratio: LEVEL_RATIO.applying(AtOpen);
     } without { }
 }

@@ -7,7 +7,7 @@ use crate::options::Options;
 
 impl Options {
     /// Reads settings from TOML, one `name = value` for each field of [`Options`] that is not to
-    /// have its default. Sizes are numbers of bytes, or texts such as `"64MiB"`. Components have no
+    /// have its default, and a `[group]` for each field that has fields. Sizes are numbers of bytes, or texts such as `"64MiB"`. Components have no
     /// text form and keep their defaults.
     ///
     /// ```
@@ -15,12 +15,14 @@ impl Options {
     ///     r#"
     ///     durability = "PowerSafe"
     ///     cache_bytes = "256MiB"
+    ///
+    ///     [default_keyspace]
     ///     compression = ["none", "none", "lz4", "zstd"]
     ///     "#,
     /// )?;
     /// assert_eq!(options.durability, Some(terrace::Durability::PowerSafe));
     /// assert_eq!(options.cache_bytes, 256 << 20);
-    /// assert_eq!(options.level_ratio, terrace::Options::default().level_ratio);
+    /// assert_eq!(options.default_keyspace.level_ratio, 10);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     ///
@@ -72,8 +74,8 @@ pub(super) mod seconds {
 mod tests {
     use super::*;
     use crate::{
-        Background, CompactionPolicy, Compression, Durability, ForwardPolicy, PersistMethod,
-        ReadBufferOptions,
+        Background, CompactionPolicy, Compression, Durability, ForwardPolicy, KeyspaceOptions,
+        PersistMethod, ReadBufferOptions,
     };
 
     #[test]
@@ -82,13 +84,16 @@ mod tests {
             read_only: true,
             wait_for_lock: Some(std::time::Duration::from_millis(250)),
             durability: Some(Durability::PowerSafe),
-            compression: vec![Compression::Zstd, Compression::None],
+            default_keyspace: KeyspaceOptions {
+                compression: vec![Compression::Zstd, Compression::None],
+                level_ratio: 7,
+                ..KeyspaceOptions::default()
+            },
             background_bytes_per_second: Some(u64::MAX),
             persist_every: Some(std::time::Duration::from_millis(1500)),
             region_dir: Some("/fast/region".into()),
             persist_method: PersistMethod::Mapped,
             background: Background::Threads,
-            level_ratio: 7,
             compaction_policy: CompactionPolicy::Lazy,
             tombstone_percent: 0,
             tombstone_age_seconds: 86_400,
@@ -115,12 +120,12 @@ mod tests {
 
     #[test]
     fn sizes_are_numbers_or_texts_with_a_unit() {
-        let text = "memory_bytes = \"1GiB\"\ncache_bytes = 4096\nblock_bytes = \"8 KiB\"\n\
+        let text = "memory_bytes = \"1GiB\"\ncache_bytes = 4096\ndefault_keyspace.block_bytes = \"8 KiB\"\n\
                     background_bytes_per_second = \"1MiB\"\n";
         let options = Options::from_toml(text).unwrap();
         assert_eq!(options.memory_bytes, Some(1 << 30));
         assert_eq!(options.cache_bytes, 4096);
-        assert_eq!(options.block_bytes, 8192);
+        assert_eq!(options.default_keyspace.block_bytes, 8192);
         assert_eq!(options.background_bytes_per_second, Some(1 << 20));
         let large = crate::KeyspaceOptions::from_toml("table_bytes = \"2GiB\"").unwrap();
         assert_eq!(large.table_bytes, 2 << 30);
@@ -131,12 +136,15 @@ mod tests {
         let refused = |text| Options::from_toml(text).unwrap_err().to_string();
         for (text, names) in [
             ("arena_size = 1", &["arena_size", "`arena_bytes`"][..]),
-            ("level_ratio = \"10\"", &["level_ratio", "10"]),
+            ("max_arenas = \"10\"", &["max_arenas", "10"]),
             ("cache_bytes = -1", &["cache_bytes", "-1", "64MiB"]),
             ("arena_bytes = \"64MB\"", &["arena_bytes", "64MB", "MiB"]),
             ("max_arenas = -1", &["max_arenas", "-1"]),
             ("durability = \"Safe\"", &["durability", "`CrashSafe`"]),
-            ("compression = [\"gzip\"]", &["compression", "`zstd`"]),
+            (
+                "default_keyspace.compression = [\"gzip\"]",
+                &["compression", "`zstd`"],
+            ),
             ("persist_method = \"x\"", &["persist_method", "`mapped`"]),
             (
                 "compaction_policy = \"x\"",
@@ -148,7 +156,11 @@ mod tests {
                 "[read_buffer]\nshare_percent = 91",
                 &["read_buffer.share_percent", "from 0 to 90"],
             ),
-            ("level_ratio = 1", &["level_ratio", "from 2 to 1000"]),
+            (
+                "[default_keyspace]\nlevel_ratio = 1",
+                &["default_keyspace.level_ratio", "from 2 to 1000"],
+            ),
+            ("level_ratio = 7", &["level_ratio", "`default_keyspace`"]),
             (
                 "tombstone_percent = 101",
                 &["tombstone_percent", "from 0 to 100"],
@@ -197,10 +209,10 @@ mod tests {
 
     #[test]
     fn a_refusal_names_place_and_line() {
-        let text = "max_arenas = 3\nlevel_ratio = \"10\"\n";
+        let text = "max_arenas = 3\nlevel0_merge = \"10\"\n";
         assert_eq!(
             refusal(text),
-            "line 2, column 15, `level_ratio = \"10\"`: invalid type: string \"10\", expected u64"
+            "line 2, column 16, `level0_merge = \"10\"`: invalid type: string \"10\", expected usize"
         );
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Background, CompactionPolicy, Db, Error, Options, WriteBatch, WriteOptions};
+use terrace::{
+    Background, CompactionPolicy, Db, Error, KeyspaceOptions, Options, WriteBatch, WriteOptions,
+};
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 use terrace_tools::inspect;
 
@@ -18,33 +20,41 @@ use crate::verdict::{Damage, Tally, Verdict};
 const BOOT: u64 = 1;
 
 fn options(disk: &SimulatedStorage) -> Options {
+    let base = support::script::tiny(Options {
+        storage: Arc::new(disk.clone()),
+        ..Options::default()
+    });
     Options {
         arena_bytes: 8 << 10,
-        table_bytes: 1 << 10,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 1 << 10,
+            level1_bytes: 4 << 10,
+            ..base.default_keyspace
+        },
         level0_merge: 4,
-        level1_bytes: 4 << 10,
         background: Background::Inline,
-        ..support::script::tiny(Options {
-            storage: Arc::new(disk.clone()),
-            ..Options::default()
-        })
+        ..base
     }
 }
 
 /// Returns options for opening damaged files: nothing is merged, so that a table that is missing
 /// afterwards was removed for no good reason.
 fn resting(disk: &SimulatedStorage) -> Options {
+    let base = options(disk);
     Options {
         create_if_missing: false,
         level0_merge: 900,
         level0_slowdown: 900,
-        level1_bytes: 1 << 40,
+        default_keyspace: KeyspaceOptions {
+            level1_bytes: 1 << 40,
+            level_ratio: 1000,
+            ..base.default_keyspace
+        },
         // This policy never makes one sub-level of those that other policies left.
         compaction_policy: CompactionPolicy::Tiered,
-        level_ratio: 1000,
         tombstone_percent: 0,
         tombstone_age_seconds: 0,
-        ..options(disk)
+        ..base
     }
 }
 

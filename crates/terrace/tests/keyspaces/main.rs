@@ -169,7 +169,7 @@ fn dropping_under_load_disturbs_nobody() {
     for round in 0..12 {
         let name = format!("round {round}");
         let keyspace = db
-            .create_keyspace(&name, tiny(Options::default()).keyspace_form())
+            .create_keyspace(&name, tiny(Options::default()).default_keyspace)
             .unwrap();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {

@@ -245,7 +245,7 @@ fn a_failed_rename_changes_nothing_or_poisons() {
 fn renaming_under_load_disturbs_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path().join("store"), tiny(Options::default())).unwrap();
-    let form = tiny(Options::default()).keyspace_form();
+    let form = tiny(Options::default()).default_keyspace;
     let keyspace = db.create_keyspace("name 0", form).unwrap();
     let is_over = AtomicBool::new(false);
     let rename = |round| {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use terrace::{
-    CompactionPolicy, Constants, Db, Error, ForwardPolicy, IterOptions, KeyspaceId, Options,
-    ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch, WriteOptions, internal,
+    CompactionPolicy, Constants, Db, Error, ForwardPolicy, IterOptions, KeyspaceId,
+    KeyspaceOptions, Options, ReadBufferOptions, ReadBufferStructure, Result, Snapshot, WriteBatch,
+    WriteOptions, internal,
 };
 use terrace_storage::{Clock, Fault, FaultPlan};
 
@@ -23,14 +24,16 @@ pub fn tiny(options: Options) -> Options {
     let options = Options {
         arena_bytes: 16 << 10,
         max_batch_bytes: 128 << 10,
-        block_bytes: 256,
-        restart_interval: 4,
-        table_bytes: 4 << 10,
+        default_keyspace: KeyspaceOptions {
+            block_bytes: 256,
+            table_bytes: 4 << 10,
+            level1_bytes: 8 << 10,
+            level_ratio: 2,
+            ..options.default_keyspace
+        },
         compaction_threads: 2,
         level0_merge: 2,
         level0_slowdown: 1000,
-        level1_bytes: 8 << 10,
-        level_ratio: 2,
         dedup_threshold: 1.2,
         min_score: 0.1,
         cache_bytes: 64 << 10,
@@ -293,10 +296,13 @@ impl Run {
         let compaction_policy = policies[self.openings % policies.len()];
         let options = Options {
             compaction_policy,
-            // With two, a level that gets a second sub-level goes down at once.
-            level_ratio: match compaction_policy {
-                CompactionPolicy::Leveled => options.level_ratio,
-                _ => options.level_ratio + 1,
+            default_keyspace: KeyspaceOptions {
+                // With two, a level that gets a second sub-level goes down at once.
+                level_ratio: match compaction_policy {
+                    CompactionPolicy::Leveled => options.default_keyspace.level_ratio,
+                    _ => options.default_keyspace.level_ratio + 1,
+                },
+                ..options.default_keyspace
             },
             // Other tombstones are many and old at each opening; at some none is.
             tombstone_percent: [5, 50, 0][self.openings % 3],

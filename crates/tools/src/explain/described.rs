@@ -86,7 +86,7 @@ impl<'a> Described<'a> {
 
     pub(crate) fn explain(&self) -> Result<KeyspaceExplanation> {
         let levels = self.levels()?;
-        let form = self.form.options.keyspace_form();
+        let form = self.form.options.default_keyspace.clone();
         let policy = described_by(
             &policy_settings(&self.form.options),
             &form,
@@ -344,7 +344,7 @@ fn listed(
         let count = match sub_level.level {
             0 => 1,
             _ => bytes
-                .div_ceil(options.table_bytes)
+                .div_ceil(options.default_keyspace.table_bytes)
                 .clamp(1, MOST_EVEN_TABLES),
         };
         let tables = (0..count).map(|at| {

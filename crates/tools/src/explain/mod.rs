@@ -67,7 +67,7 @@ pub struct KeyspaceExplanation {
     /// Its levels that hold tables, from the top.
     pub levels: Vec<ExplainedLevel>,
     /// With `Leveled` the target of each level below level 0, down to the deepest. Counted from below, see
-    /// [`Options::level1_bytes`](terrace::Options::level1_bytes).
+    /// [`KeyspaceOptions::level1_bytes`](terrace::KeyspaceOptions::level1_bytes).
     #[serde(default)]
     pub targets: Vec<LevelTarget>,
     /// Work that runs, or that waits after a caller asked for it.
@@ -100,9 +100,9 @@ pub struct Settings {
     /// [`Options::level0_merge`](terrace::Options::level0_merge). With `Score` level 0 goes down
     /// when it has twice as many, however little the merge gives.
     pub level0_merge: usize,
-    /// [`Options::level_ratio`](terrace::Options::level_ratio), or the keyspace's own.
+    /// [`KeyspaceOptions::level_ratio`](terrace::KeyspaceOptions::level_ratio).
     pub level_ratio: u64,
-    /// [`Options::level1_bytes`](terrace::Options::level1_bytes), or the keyspace's own; for `Leveled` and
+    /// [`KeyspaceOptions::level1_bytes`](terrace::KeyspaceOptions::level1_bytes); for `Leveled` and
     /// `Lazy`.
     pub level1_bytes: Option<u64>,
     /// [`Options::dedup_threshold`](terrace::Options::dedup_threshold); for `Dedup`.

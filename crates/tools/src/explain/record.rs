@@ -22,16 +22,13 @@ use crate::explain::description::{
 use crate::explain::keyspace::Asked;
 
 /// Options that present policies go by. Others are written only if they differ from their default.
-const WRITTEN: [&str; 9] = [
+const WRITTEN: [&str; 6] = [
     "compaction_policy",
     "dedup_threshold",
     "min_score",
     "level0_merge",
     "level0_slowdown",
-    "level1_bytes",
-    "level_ratio",
-    "compression",
-    "table_bytes",
+    "default_keyspace",
 ];
 /// Options that have nothing to do with levels, and the bound from which written sizes followed.
 const NOT_WRITTEN: [&str; 4] = [
@@ -122,13 +119,7 @@ pub(crate) fn describe(
         snapshots: Vec::new(),
         level0_is_paid_for,
         options: Options {
-            block_bytes: form.block_bytes,
-            restart_interval: form.restart_interval,
-            filter_bits_per_key: form.filter_bits_per_key,
-            compression: form.compression.clone(),
-            table_bytes: form.table_bytes,
-            level1_bytes: form.level1_bytes,
-            level_ratio: form.level_ratio,
+            default_keyspace: form.clone(),
             ..options.clone()
         },
         sub_levels: sub_levels(levels),

@@ -262,7 +262,7 @@ fn of_tables(head: &str, levels: &[(u8, &[Listed<'_>])]) -> String {
         let tables = tables.join(", ");
         format!("[[sub_levels]]\nlevel = {level}\ntables = [{tables}]\n")
     });
-    let options = "[options]\nlevel1_bytes = 1024";
+    let options = "[options]\ndefault_keyspace.level1_bytes = 1024";
     format!("{head}\n{options}\n{}", sub_levels.collect::<String>())
 }
 
@@ -362,7 +362,7 @@ fn a_run_that_is_put_off_is_shown_and_not_chosen() {
 
 #[test]
 fn a_leveled_store_is_described_by_its_sizes() {
-    let text = "[options]\nlevel1_bytes = 100_000_000\ntable_bytes = 10_000_000\nlevel0_merge = 2\n\
+    let text = "[options]\ndefault_keyspace = { level1_bytes = 100_000_000, table_bytes = 10_000_000 }\nlevel0_merge = 2\n\
                 [[sub_levels]]\nlevel = 0\nbytes = 1_000_000\nentries = 10_000\n\
                 [[sub_levels]]\nlevel = 1\nbytes = 200_000_000\nentries = 2_000_000\n\
                 [[sub_levels]]\nlevel = 2\nbytes = 900_000_000\nentries = 9_000_000\n";
@@ -395,11 +395,11 @@ fn what_is_wrong_with_a_description_is_named_with_what_would_be_right() {
         ("keys = -1", &["keys", "-1"]),
         ("keys = 0", &["keys is 0", "from 1"]),
         (
-            "[options]\nlevel_ratio = 1",
+            "[options.default_keyspace]\nlevel_ratio = 1",
             &["level_ratio", "from 2 to 1000"],
         ),
         ("[options]\ncompaction_policy = \"lsm\"", &["`tiered`"]),
-        ("[options]\nratio = 1", &["line 2", "`level_ratio`"]),
+        ("[options]\narena = 1", &["line 2", "`arena_bytes`"]),
         (
             "[[sub_levels]]\nlevel = 7\nbytes = 1\nentries = 1",
             &["sub_levels[0].level is 7", "to 6"],
@@ -515,8 +515,8 @@ fn description() -> impl Strategy<Value = String> {
             let levels = levels.map(|(level, text)| text.replace("LEVEL", &level.to_string()));
             format!(
                 "{keys}level0_is_paid_for = {is_paid_for}\nruns = [{}]\nunder_way = [{}]\n\
-                 [options]\ncompaction_policy = '{policy}'\nlevel0_merge = 2\nlevel_ratio = 2\n\
-                 level1_bytes = 1024\n{}",
+                 [options]\ncompaction_policy = '{policy}'\nlevel0_merge = 2\n\
+                 default_keyspace = {{ level_ratio = 2, level1_bytes = 1024 }}\n{}",
                 runs.join(", "),
                 under_way.join(", "),
                 levels.collect::<String>()

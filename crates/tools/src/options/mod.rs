@@ -5,6 +5,7 @@
 //! use terrace_tools::options::{find, toml};
 //!
 //! let ratios = find("level_ratio")?;
+//! assert_eq!(ratios[0].name, "default_keyspace.level_ratio");
 //! assert_eq!(ratios[0].values, "times, from 2 to 1000");
 //! assert_eq!(ratios[0].default.as_deref(), Some("10"));
 //! // Stores read the text with all comments.
@@ -20,7 +21,7 @@ mod values;
 use std::fmt;
 
 use serde::Serialize;
-use terrace::offline::option_tables::{READ_BUFFER, STORE};
+use terrace::offline::option_tables::{DEFAULT_KEYSPACE, READ_BUFFER, STORE};
 use terrace::{Error, KeyspaceOptions, Options, Result};
 use terrace_lsm::keyspace_options::table::KEYSPACE;
 pub use terrace_lsm::option_table::Applies;
@@ -114,6 +115,11 @@ impl DescribedOption {
         }
     }
 
+    /// Returns the name of its group.
+    pub(super) fn group(&self) -> Option<&'static str> {
+        self.name.split_once('.').map(|(group, _)| group)
+    }
+
     /// Returns the name within its group.
     fn own_name(&self) -> &'static str {
         self.name.rsplit_once('.').map_or(self.name, |(_, own)| own)
@@ -145,7 +151,7 @@ pub fn of_store() -> Result<Vec<DescribedOption>> {
 /// Returns the options of a store with the values that `options` have in place of defaults.
 fn described(options: &Options) -> Result<Vec<DescribedOption>> {
     let defaults = parsed(&options.to_toml()?)?;
-    let entries = STORE.iter().chain(READ_BUFFER);
+    let entries = STORE.iter().chain(READ_BUFFER).chain(DEFAULT_KEYSPACE);
     let described = entries.map(|entry| DescribedOption::new(OptionOwner::Store, entry, &defaults));
     Ok(described.collect())
 }

@@ -34,7 +34,7 @@ Fields of `Options::read_buffer`, in TOML the group `[read_buffer]`.
 const KEYSPACE: &str = "
 ## Keyspace
 
-`Db::create_keyspace` takes `KeyspaceOptions`. `Keyspace::set_options` changes them on an open store. The default keyspace has the values that `Options` have under the same names.
+`Db::create_keyspace` takes `KeyspaceOptions`. `Keyspace::set_options` changes them on an open store. Those of the default keyspace are `Options::default_keyspace`, in TOML the group `[default_keyspace]`: they apply at the opening.
 
 ";
 
@@ -43,16 +43,18 @@ const KEYSPACE: &str = "
 /// # Errors
 /// As [`of_store`].
 pub fn reference() -> Result<String> {
-    let (read_buffer, store): (Vec<_>, Vec<_>) = of_store()?
-        .into_iter()
-        .partition(|option| option.name.contains('.'));
+    let options = of_store()?;
+    let of_group = |group| -> Vec<_> {
+        let own = |option: &&DescribedOption| option.group() == group;
+        options.iter().filter(own).cloned().collect()
+    };
     Ok([
         HEAD,
         &moments(),
         STORE,
-        &table(&store),
+        &table(&of_group(None)),
         READ_BUFFER,
-        &table(&read_buffer),
+        &table(&of_group(Some("read_buffer"))),
         KEYSPACE,
         &table(&of_keyspace()?),
     ]

@@ -36,7 +36,7 @@ pub fn toml_within(memory_bytes: Option<u64>) -> Result<String> {
     let mut text = HEAD.to_owned();
     let mut group = "";
     for option in described(&options.resolved()?)? {
-        let of_option = option.name.rsplit_once('.').map_or("", |(group, _)| group);
+        let of_option = option.group().unwrap_or_default();
         if of_option != group {
             group = of_option;
             text += &format!("\n[{group}]\n");

@@ -135,7 +135,8 @@ impl Site {
     /// Returns the form of a keyspace's tables.
     pub(super) fn form_of(&self, levels: Option<&KeyspaceLevels>) -> KeyspaceOptions {
         let own = levels.and_then(|levels| levels.options.as_deref());
-        own.cloned().unwrap_or_else(|| self.options.keyspace_form())
+        own.cloned()
+            .unwrap_or_else(|| self.options.default_keyspace.clone())
     }
 
     /// Writes new tables, which have no names yet.

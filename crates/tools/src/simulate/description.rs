@@ -196,11 +196,27 @@ impl Simulation {
     /// A store's own limits, but for its arenas, which may be larger here.
     fn check_options(&self) -> Result<()> {
         let options = &self.options;
+        let keyspace = &options.default_keyspace;
         check_ranges(&[
             ("level0_merge", options.level0_merge as u64, 1, u64::MAX),
-            ("level_ratio", options.level_ratio, 2, u64::MAX),
-            ("table_bytes", options.table_bytes, 1, u64::MAX),
-            ("level1_bytes", options.level1_bytes, 1, u64::MAX),
+            (
+                "default_keyspace.level_ratio",
+                keyspace.level_ratio,
+                2,
+                u64::MAX,
+            ),
+            (
+                "default_keyspace.table_bytes",
+                keyspace.table_bytes,
+                1,
+                u64::MAX,
+            ),
+            (
+                "default_keyspace.level1_bytes",
+                keyspace.level1_bytes,
+                1,
+                u64::MAX,
+            ),
             (
                 "constants.slice_bytes",
                 options.constants.slice_bytes,
@@ -208,12 +224,11 @@ impl Simulation {
                 u64::MAX,
             ),
             (
-                "block_bytes",
-                options.block_bytes as u64,
+                "default_keyspace.block_bytes",
+                keyspace.block_bytes as u64,
                 64,
                 MAX_BLOCK_BYTES,
             ),
-            ("restart_interval", options.restart_interval as u64, 1, 1024),
             (
                 "arena_bytes",
                 options.arena_bytes,
@@ -322,13 +337,12 @@ mod tests {
     #[test]
     fn sizes_of_zero_are_refused_by_name() {
         type Change = fn(&mut Options);
-        let changes: [(&str, Change); 4] = [
+        let changes: [(&str, Change); 3] = [
             ("arena_bytes", |o| o.arena_bytes = 0),
             ("arena_index_bytes", |o| {
                 o.constants.arena_index_bytes = Some(0);
             }),
-            ("block_bytes", |o| o.block_bytes = 0),
-            ("restart_interval", |o| o.restart_interval = 0),
+            ("block_bytes", |o| o.default_keyspace.block_bytes = 0),
         ];
         for (name, change) in changes {
             let mut simulation = simulation();

@@ -10,7 +10,9 @@ use std::path::Path;
 use terrace::offline::index_bytes_for;
 use terrace::{KeyspaceId, Result, WriteBatch};
 use terrace_lsm::key::{InternalKey, Kind, Tag};
-use terrace_lsm::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
+use terrace_lsm::table::{
+    Compression, FilterForm, FilterKind, RESTART_INTERVAL, TableOptions, TableWriter,
+};
 use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};
 use terrace_storage::{Access, CrashSwitch, Purpose, SimulatedStorage, Storage};
 
@@ -87,23 +89,23 @@ impl TableForm {
 }
 
 fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
-    let options = &simulation.options;
+    let keyspace = &simulation.options.default_keyspace;
     let disk = SimulatedStorage::new(0, CrashSwitch::new());
     disk.set_capacity_bytes(1 << 40);
     let table = TableOptions {
-        block_bytes: options.block_bytes,
-        restart_interval: options.restart_interval,
+        block_bytes: keyspace.block_bytes,
+        restart_interval: RESTART_INTERVAL,
         compression: Compression::None,
         filter: FilterForm {
             kind: FilterKind::Fuse,
-            bits_per_key: f64::from(options.filter_bits_per_key),
+            bits_per_key: f64::from(keyspace.filter_bits_per_key),
         },
         hash_seed: 1,
         identity: 0,
         keyspace: KeyspaceId::DEFAULT,
         age_hint: 1,
         oldest_tombstone_seconds: None,
-        direct: options.direct_io,
+        direct: simulation.options.direct_io,
         purpose: Purpose::Compaction,
     };
     let directory = disk.directory(Path::new("/"), Access::Owner)?;
@@ -160,7 +162,7 @@ pub(crate) fn writes_per_arena(simulation: &Simulation) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use terrace::{Background, Db, Options};
+    use terrace::{Background, Db, KeyspaceOptions, Options};
 
     use super::*;
 
@@ -171,7 +173,10 @@ mod tests {
             let options = Options {
                 background: Background::Inline,
                 arena_bytes,
-                compression: vec![Compression::None],
+                default_keyspace: KeyspaceOptions {
+                    compression: vec![Compression::None],
+                    ..Options::in_memory().default_keyspace
+                },
                 level0_merge: 1000,
                 level0_slowdown: 1000,
                 ..Options::in_memory()

@@ -73,12 +73,11 @@ impl SimulatedLevels {
             domain: Domain::Volatile,
         };
         let state = ManifestState::begin(&ManifestState::first_edit(identity));
-        let keyspace = options.keyspace_form();
+        let keyspace = options.default_keyspace.clone();
         let table_bytes = table_bytes(simulation, &form);
-        let times = table_bytes
-            .iter()
-            .max()
-            .map_or(1, |largest| largest / options.table_bytes.max(1));
+        let times = table_bytes.iter().max().map_or(1, |largest| {
+            largest / options.default_keyspace.table_bytes.max(1)
+        });
         Ok(SimulatedLevels {
             load: Load::of(simulation),
             policy: Box::new(Tombstones {
@@ -404,9 +403,9 @@ fn table_bytes(simulation: &Simulation, form: &TableForm) -> [u64; LEVELS] {
         _ => (false, MOST_OF_SUB_LEVELS),
     };
     let largest = (all_bytes / most_tables) as u64;
-    let shape = Shape::of(&options.keyspace_form());
+    let shape = Shape::of(&options.default_keyspace);
     let targets = Targets::of_sum(all_bytes as u64, 0, shape);
-    let mut of_levels = [options.table_bytes.max(1); LEVELS];
+    let mut of_levels = [options.default_keyspace.table_bytes.max(1); LEVELS];
     // A flush of level 0 is no more than a buffer.
     of_levels[0] = of_levels[0].max(largest.min(options.arena_bytes));
     for (level, bytes) in (1u8..).zip(of_levels.iter_mut().skip(1)) {

@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
         self.work_off(|_| f64::INFINITY)?;
         let enlarged = self
             .levels
-            .enlarged_table_bytes(self.simulation.options.table_bytes);
+            .enlarged_table_bytes(self.simulation.options.default_keyspace.table_bytes);
         let space_bytes = self.space_bytes();
         Ok(self.recorder.settled(space_bytes, enlarged))
     }

@@ -1,4 +1,4 @@
-use terrace::{CompactionPolicy, Compression, Options};
+use terrace::{CompactionPolicy, Compression, KeyspaceOptions, Options};
 
 use super::description::{KeyDistribution, Simulation, Speeds, TreeKind};
 use super::form::TableForm;
@@ -21,12 +21,15 @@ fn simulation(compaction_policy: CompactionPolicy) -> Simulation {
         writes: 5_000_000,
         options: Options {
             compaction_policy,
-            compression: vec![Compression::None],
+            default_keyspace: KeyspaceOptions {
+                compression: vec![Compression::None],
+                table_bytes: BUFFER_BYTES,
+                level1_bytes: 4 * BUFFER_BYTES,
+                ..KeyspaceOptions::default()
+            },
             arena_bytes: BUFFER_BYTES,
-            table_bytes: BUFFER_BYTES,
             level0_merge: 4,
             level0_slowdown: 8,
-            level1_bytes: 4 * BUFFER_BYTES,
             compaction_threads: 2,
             constants: terrace::Constants {
                 level0_stop: Some(24),
@@ -117,14 +120,20 @@ fn a_load_of_any_size_has_as_many_tables_as_can_be_handled() {
     let large = |policy| Simulation {
         keys: 1_000_000_000_000,
         writes: 3_000_000_000_000,
-        options: Options {
-            arena_bytes: 1 << 40,
-            level1_bytes: 4 << 40,
-            constants: terrace::Constants {
-                slice_bytes: 4 << 40,
-                ..simulation(policy).options.constants
-            },
-            ..simulation(policy).options
+        options: {
+            let base = simulation(policy).options;
+            Options {
+                arena_bytes: 1 << 40,
+                default_keyspace: KeyspaceOptions {
+                    level1_bytes: 4 << 40,
+                    ..base.default_keyspace
+                },
+                constants: terrace::Constants {
+                    slice_bytes: 4 << 40,
+                    ..simulation(policy).options.constants
+                },
+                ..base
+            }
         },
         ..simulation(policy)
     };

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use terrace::{Db, Durability, Options, WriteBatch, WriteOptions};
+use terrace::{Db, Durability, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use terrace_storage::{ErrorKind, File, OpenMode, OpenOptions, Purpose, Storage};
 
 use super::FlatStorage;
@@ -235,8 +235,11 @@ fn options(storage: FlatStorage) -> Options {
         storage: Arc::new(storage),
         direct_io: true,
         arena_bytes: 1 << 20,
-        table_bytes: 1 << 20,
-        level1_bytes: 4 << 20,
+        default_keyspace: KeyspaceOptions {
+            table_bytes: 1 << 20,
+            level1_bytes: 4 << 20,
+            ..KeyspaceOptions::default()
+        },
         ..Options::default()
     }
 }

@@ -157,7 +157,7 @@ impl Point {
         let own = self.options.iter();
         let own = own.map(|(name, value)| (name.to_string(), value.to_string()));
         let is_tiered = self.is_terrace() && self.name != LEVELED;
-        let sub_levels = is_tiered.then_some(("level_ratio", SUB_LEVELS));
+        let sub_levels = is_tiered.then_some(("default_keyspace.level_ratio", SUB_LEVELS));
         sizes(self.store, setting.buffer_bytes)
             .into_iter()
             .chain(sub_levels)
@@ -173,12 +173,12 @@ impl Point {
 fn sizes(store: &str, buffer_bytes: u64) -> Vec<(&'static str, u64)> {
     match store {
         TERRACE => vec![
-            ("table_bytes", buffer_bytes),
+            ("default_keyspace.table_bytes", buffer_bytes),
             ("level0_merge", 4),
             // As RocksDB's are by default.
             ("level0_slowdown", 20),
-            ("level1_bytes", 4 * buffer_bytes),
-            ("level_ratio", 10),
+            ("default_keyspace.level1_bytes", 4 * buffer_bytes),
+            ("default_keyspace.level_ratio", 10),
             // As its defaults are to its default buffer.
             ("constants.slice_bytes", 4 * buffer_bytes),
             ("constants.debt_slowdown_bytes", 256 * buffer_bytes),
@@ -246,7 +246,10 @@ mod tests {
             let mut settings = setting.settings();
             settings.own = point.told(&setting);
             let options = crate::stores::terrace::options(&settings, &[]).unwrap();
-            assert_eq!(options.level1_bytes, 4 * setting.buffer_bytes);
+            assert_eq!(
+                options.default_keyspace.level1_bytes,
+                4 * setting.buffer_bytes
+            );
             let policy = options.compaction_policy.to_string();
             assert!(point.name.contains(&policy), "{}: {policy}", point.name);
             if let Some(threshold) = point.threshold() {

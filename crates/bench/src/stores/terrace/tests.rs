@@ -29,7 +29,7 @@ fn every_configuration_keeps_what_it_is_given() {
 fn options_are_set_by_their_names_and_shown() {
     let own = [
         ("read_buffer.share_percent", "25"),
-        ("table_bytes", "1048576"),
+        ("default_keyspace.table_bytes", "1048576"),
         ("persist_method", "written"),
     ];
     let directory = tempfile::tempdir_in(".").unwrap();

@@ -8,9 +8,9 @@ use toml::{Table, Value};
 use super::*;
 use crate::{Background, Db, KeyspaceOptions};
 
-/// Returns the entries of a store, those of the read buffer included.
+/// Returns the entries of a store, those of groups included.
 fn entries() -> impl Iterator<Item = &'static OptionEntry> {
-    STORE.iter().chain(READ_BUFFER)
+    STORE.iter().chain(READ_BUFFER).chain(DEFAULT_KEYSPACE)
 }
 
 /// Returns the TOML of all values that are there instead of a default.
