@@ -11,6 +11,9 @@ use crate::process::{capture, cargo, show};
 /// The features of `crates/terrace/Cargo.toml` that a program may choose.
 const FEATURES: [&str; 6] = ["io-uring", "lz4", "serde", "tracing", "typed", "zstd"];
 
+/// Crates that depend on the engine with features of their choice.
+const DEPENDENTS: [&str; 2] = ["terrace-node", "terrace-tools"];
+
 /// Maximum number of crates that a program gets with the engine, the engine's own included.
 const MAX_CRATES: [(&str, usize); 2] = [("default features", 45), ("no features", 30)];
 
@@ -22,7 +25,14 @@ pub fn run(root: &Path) -> Outcome {
         let named = if feature.is_empty() { "none" } else { feature };
         lint(root, feature).named(named)
     });
-    Outcome::of_parts(parts.chain([embedded(root).named("a program without features")]))
+    let dependents = DEPENDENTS.map(|name| check_alone(root, name).named(name));
+    let embedded = embedded(root).named("a program without features");
+    Outcome::of_parts(parts.chain(dependents).chain([embedded]))
+}
+
+/// Checks a crate by itself: in a build of the workspace it has the features that other crates ask for.
+fn check_alone(root: &Path, name: &str) -> Outcome {
+    show(cargo(root).args(["check", "--locked", "-p", name]))
 }
 
 /// Lints the engine with one feature, or none.
