@@ -231,7 +231,7 @@ fn a_killed_store_is_opened_again_with_all_it_acknowledged() {
         assert!(run["space_bytes"].as_u64().unwrap() > 1_000_000);
     }
     // Temporary directories may be on a tmpfs; an option makes Terrace treat it as a disk.
-    let emulated = ["--set", "terrace.emulate_power_safety=true"];
+    let emulated = ["--set", "terrace.constants.emulate_power_safety=true"];
     let ran = bench(&shell, &[&["reopen", "--durable"], &emulated[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for part in ["open, ", "records lost", "SIGKILL", "Settings of terrace"] {

@@ -192,16 +192,13 @@ fn a_store_in_use_is_refused_and_options_of_the_store_count() {
     assert!(refused.contains("is open elsewhere"), "{refused}");
     stop(running);
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "max_batch_bytes = 1_048_576").unwrap();
+    std::fs::write(file.path(), "[constants]\nmax_batch_bytes = 1_048_576").unwrap();
     let config = Config {
         store_options: Some(file.path().to_owned()),
         ..place.config()
     };
     let refused = Running::start(&config).err().unwrap().to_string();
-    assert!(
-        refused.contains("`max_batch_bytes` is at least 4 MiB"),
-        "{refused}"
-    );
+    assert!(refused.contains("batches of 4 MiB"), "{refused}");
     std::fs::write(file.path(), "max_batch = 1").unwrap();
     let refused = Running::start(&config).err().unwrap().to_string();
     assert!(refused.contains("max_batch"), "{refused}");

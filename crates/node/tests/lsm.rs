@@ -371,7 +371,10 @@ fn options_out_of_their_range_are_refused() {
     let mut too_large = vec![LsmNamespace::new(4)];
     too_large[0].max_value_bytes = (256 << 20) + 1;
     let small_batches = terrace::Options {
-        max_batch_bytes: 1 << 20,
+        constants: terrace::Constants {
+            max_batch_bytes: Some(1 << 20),
+            ..terrace::Constants::default()
+        },
         ..legal.store.clone()
     };
     for wrong in [

@@ -105,8 +105,6 @@ impl fmt::Debug for RegionSource {
 
 /// The runner of flushes and compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Background {
     /// Threads of the store's own: one keeps a spare arena ready, one flushes,
     /// [`Options::compaction_threads`] merge. One installs the tables that they wrote, and one
@@ -132,7 +130,7 @@ pub enum Background {
 /// ```
 ///
 /// Settings are data and can be kept in a file, see `Options::from_toml` (feature `serde`); components are objects:
-/// `storage`, `region` and `event_listener`.
+/// `storage`, `region`, `background` and `event_listener`.
 // CONTRIBUTING.md has the steps by which an option is added.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -213,12 +211,6 @@ pub struct Options {
     /// filled (of two the last). More arenas take larger bursts at full speed, and more memory.
     /// Default: 3.
     pub max_arenas: usize,
-    /// Bytes of the largest batch. Default: 256 MiB.
-    #[cfg_attr(
-        feature = "serde",
-        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
-    )]
-    pub max_batch_bytes: u64,
 
     /// Options of the default keyspace: the form of its tables and levels. In TOML the group
     /// `[default_keyspace]`. They apply from the opening, to tables written from then on.
@@ -353,10 +345,8 @@ pub struct Options {
     pub persist_method: PersistMethod,
     /// Users that may open the files and directories that the store makes. Default: the owner.
     pub file_access: FileAccess,
-    /// Whether to treat a tmpfs as if it survived a power cut. For benchmarks only: statistics and
-    /// manifest say so. Default: false.
-    pub emulate_power_safety: bool,
     /// Runner of flushes and compactions. Default: threads.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub background: Background,
     /// Listener that the store calls with each event in the background, as it happens. Default:
     /// none; see [`Db::events`](crate::Db::events) for the last events.
@@ -384,7 +374,6 @@ impl Default for Options {
             memory_bytes: None,
             arena_bytes: 64 << 20,
             max_arenas: 3,
-            max_batch_bytes: 256 << 20,
             default_keyspace: KeyspaceOptions::default(),
             compaction_policy: CompactionPolicy::Leveled,
             dedup_threshold: 1.4,
@@ -409,7 +398,6 @@ impl Default for Options {
             take_unlisted: false,
             persist_method: PersistMethod::Auto,
             file_access: FileAccess::Owner,
-            emulate_power_safety: false,
             background: Background::Threads,
             event_listener: None,
             constants: Constants::default(),

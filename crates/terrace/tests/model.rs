@@ -8,7 +8,7 @@ mod support;
 use support::machine::{Machine, Method};
 use support::model::Model;
 use support::script::{KEYSPACES, Run, Script, policies, with_read_buffer};
-use terrace::{Background, Db, Options, PersistMethod};
+use terrace::{Background, Constants, Db, Options, PersistMethod};
 
 /// Short lives, so that the model's replay of snapshots stays cheap.
 const OPERATIONS_PER_STORE: u64 = 2_000;
@@ -62,6 +62,14 @@ fn power_safe_agrees_with_the_model() {
     model(Method::WrittenPowerSafe, Background::Inline, 2);
 }
 
+/// Returns constants by which memory stands for a disk.
+fn emulating() -> Constants {
+    Constants {
+        emulate_power_safety: true,
+        ..Constants::default()
+    }
+}
+
 /// Tests methods that need the kernel, on a file system in memory where there is one: each sync of
 /// a disk takes long. `dax` takes that memory for persistent memory.
 fn on_real_files(method: PersistMethod) {
@@ -69,7 +77,7 @@ fn on_real_files(method: PersistMethod) {
     let directory = memory.unwrap_or_else(|_| tempfile::tempdir().unwrap());
     let options = support::script::tiny(Options {
         persist_method: method,
-        emulate_power_safety: true,
+        constants: emulating(),
         background: Background::Inline,
         ..Options::default()
     });
@@ -121,7 +129,7 @@ fn a_store_may_be_opened_with_another_method() {
     for (round, method) in methods.into_iter().cycle().take(12).enumerate() {
         let options = Options {
             persist_method: method,
-            emulate_power_safety: true,
+            constants: emulating(),
             background: Background::Inline,
             ..Options::default()
         };

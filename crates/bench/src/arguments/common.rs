@@ -62,7 +62,7 @@ pub struct StoreArguments {
     #[arg(long, value_name = "STORE.OPTION=VALUE", help_heading = "Stores")]
     pub set: Vec<OwnOption>,
     /// Every write asks for a sync: what was acknowledged survives a power cut (on a tmpfs Terrace
-    /// wants --set terrace.emulate_power_safety=true)
+    /// wants --set terrace.constants.emulate_power_safety=true)
     #[arg(long, help_heading = "Stores")]
     pub durable: bool,
     /// Compress blocks with LZ4 below the first levels

@@ -45,7 +45,7 @@ impl LsmStore {
     ///
     /// # Errors
     /// The store cannot be opened ([`Error::Store`] says why), two namespaces have one number, a
-    /// largest value is 0 or above 256 MiB, or the store's `max_batch_bytes` is below 4 MiB.
+    /// largest value is 0 or above 256 MiB, or the store's batches are below 4 MiB.
     pub fn open(options: LsmOptions) -> Result<Arc<Self>> {
         check(&options)?;
         let db = Db::open(&options.path, options.store)?;
@@ -119,8 +119,8 @@ impl LsmStore {
 
 fn check(options: &LsmOptions) -> Result<()> {
     let illegal = |what: String| Err(Error::InvalidArgument(what));
-    if options.store.max_batch_bytes < MIN_BATCH_BYTES {
-        let what = "`max_batch_bytes` is at least 4 MiB in the store of a node";
+    if options.store.max_batch_bytes() < MIN_BATCH_BYTES {
+        let what = "the store of a node needs batches of 4 MiB";
         return illegal(what.to_owned());
     }
     let mut numbers: Vec<u32> = options.namespaces.iter().map(|each| each.nsid).collect();

@@ -285,7 +285,7 @@ fn open_manifest(
             domain: options
                 .durability
                 .unwrap_or(Durability::CrashSafe)
-                .domain(options.emulate_power_safety),
+                .domain(options.constants.emulate_power_safety),
         };
         Manifest::create(directory, identity, manifest_options)?
     };

@@ -65,7 +65,7 @@ pub fn open_region(
             store,
             options.arena_bytes,
             durability,
-            options.emulate_power_safety,
+            options.constants.emulate_power_safety,
         ),
     };
     let region = region.map_err(region_error)?;

@@ -131,11 +131,11 @@ impl Store {
 
     /// Refuses a batch that is larger than the store's limit.
     pub(crate) fn check_size(&self, batch: &WriteBatch) -> Result<()> {
-        if batch.size_bytes() as u64 > self.options.max_batch_bytes {
+        if batch.size_bytes() as u64 > self.options.max_batch_bytes() {
             return Err(Error::invalid(format!(
-                "the batch has {} bytes; max_batch_bytes is {}",
+                "the batch has {} bytes; the largest may have {}",
                 batch.size_bytes(),
-                self.options.max_batch_bytes
+                self.options.max_batch_bytes()
             )));
         }
         Ok(())

@@ -33,7 +33,6 @@ impl Options {
                 ("memory_bytes", self.memory_bytes.unwrap_or(1 << 30)),
                 ("arena_bytes", self.arena_bytes),
                 ("max_arenas", self.max_arenas as u64),
-                ("max_batch_bytes", self.max_batch_bytes),
                 ("tombstone_percent", self.tombstone_percent.into()),
                 ("tombstone_age_seconds", self.tombstone_age_seconds),
                 ("level0_merge", self.level0_merge as u64),

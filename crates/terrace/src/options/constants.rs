@@ -1,7 +1,12 @@
 //! Constants of the engine that tests, simulations and reproductions of published experiments replace.
 
+use terrace_lsm::table::MAX_VALUE_BYTES;
+
 use crate::options::{Options, ReadBufferStructure};
 use crate::{Error, Result};
+
+/// Size of the largest batch where memory is not bounded.
+const MAX_BATCH_BYTES: u64 = 256 << 20;
 
 /// Constants of the engine. They are no settings: no store is better with others, and there is no promise
 /// on their names.
@@ -17,6 +22,11 @@ pub struct Constants {
     /// Beyond it reads copy, and iterators move on to the tables.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub pinned_bytes: Option<u64>,
+    /// Size of the largest batch. `None`: see [`Options::max_batch_bytes`].
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub max_batch_bytes: Option<u64>,
+    /// Whether a tmpfs is treated as if it survived a power cut. Statistics and manifest say so.
+    pub emulate_power_safety: bool,
     /// Sub-levels of level 0 that stop writers. `None`: 16 more than slow them down.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub level0_stop: Option<usize>,
@@ -43,6 +53,8 @@ impl Default for Constants {
         Constants {
             arena_index_bytes: None,
             pinned_bytes: None,
+            max_batch_bytes: None,
+            emulate_power_safety: false,
             level0_stop: None,
             debt_slowdown_bytes: 16 << 30,
             debt_stop_bytes: 64 << 30,
@@ -78,6 +90,16 @@ impl Options {
         self.constants.level0_stop.unwrap_or(usual)
     }
 
+    /// Returns the bytes of the largest batch: an eighth of [`Options::memory_bytes`], at least 1 MiB, and
+    /// 256 MiB at most.
+    pub fn max_batch_bytes(&self) -> u64 {
+        let usual_bytes = match self.memory_bytes {
+            Some(bound_bytes) => (bound_bytes / 8).clamp(1 << 20, MAX_BATCH_BYTES),
+            None => MAX_BATCH_BYTES,
+        };
+        self.constants.max_batch_bytes.unwrap_or(usual_bytes)
+    }
+
     /// Returns the memory of flushed arenas that readers may keep.
     #[doc(hidden)]
     pub fn pinned_bytes(&self) -> u64 {
@@ -108,6 +130,7 @@ impl Options {
             && (1..debt_stop_bytes).contains(&debt_slowdown_bytes)
             && slice_bytes >= 1 << 10
             && manifest_bytes >= 1 << 10
+            && (1 << 10..=MAX_VALUE_BYTES).contains(&self.max_batch_bytes())
             && (4 << 10..=8 << 30).contains(&self.arena_index_bytes());
         match are_in_order {
             true => Ok(()),
@@ -132,6 +155,8 @@ mod tests {
             "level0_stop = 20",
             "slice_bytes = 0",
             "manifest_bytes = 0",
+            "max_batch_bytes = 1000",
+            "max_batch_bytes = 1073741825",
             "debt_slowdown_bytes = 0",
             "debt_stop_bytes = 1",
         ] {

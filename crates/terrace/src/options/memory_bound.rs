@@ -89,9 +89,6 @@ impl Options {
         let arena_bytes = follow(&mut options.arena_bytes, unset.arena_bytes, || {
             arena_bytes_within(bound_bytes).min(unset.arena_bytes)
         });
-        follow(&mut options.max_batch_bytes, unset.max_batch_bytes, || {
-            (bound_bytes / 8).clamp(MIB, unset.max_batch_bytes)
-        });
         follow(
             &mut options.compaction_threads,
             unset.compaction_threads,

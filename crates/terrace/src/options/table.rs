@@ -10,7 +10,6 @@ use terrace_lsm::keyspace_options::table::{
 use terrace_lsm::option_table;
 use terrace_lsm::option_table::Applies::AtOpen;
 use terrace_lsm::option_table::{OptionEntry, Values, bytes, whole};
-use terrace_lsm::table::MAX_VALUE_BYTES;
 use terrace_region::CAPACITY_STEP_BYTES;
 
 use crate::options::{KeyspaceOptions, Options, ReadBufferOptions};
@@ -72,7 +71,6 @@ option_table! {
         max_arenas:
             option("Number of arenas that may hold unflushed writes, the active one included",
                 whole("arenas", 2, 64));
-        max_batch_bytes: option("Size of the largest batch", bytes(1 << 10, MAX_VALUE_BYTES));
 
         compaction_policy: option("Rule that chooses tables for a compaction", Values::Name(POLICIES));
         dedup_threshold:
@@ -123,11 +121,7 @@ option_table! {
         file_access:
             option("Users that may open files and directories that the store makes from then on",
                 Values::Name(&["owner", "umask"]));
-        emulate_power_safety: switch("Treatment of a tmpfs as if it survived a power cut, for benchmarks");
-        background:
-            option("Runner of flushes and compactions: threads, or inline the thread of the caller",
-                Values::Name(&["threads", "inline"]));
-    } without { default_keyspace read_buffer storage region take_unlisted event_listener constants randomness }
+    } without { default_keyspace read_buffer storage region take_unlisted background event_listener constants randomness }
 }
 
 option_table! {

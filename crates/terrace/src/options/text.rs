@@ -7,8 +7,8 @@ use crate::options::Options;
 
 impl Options {
     /// Reads settings from TOML, one `name = value` for each field of [`Options`] that is not to
-    /// have its default, and a `[group]` for each field that has fields. Sizes are numbers of bytes, or texts such as `"64MiB"`. Components have no
-    /// text form and keep their defaults.
+    /// have its default. A field that has fields itself is a `[group]`. Sizes are numbers of bytes, or
+    /// texts such as `"64MiB"`. Components have no text form and keep their defaults.
     ///
     /// ```
     /// let options = terrace::Options::from_toml(

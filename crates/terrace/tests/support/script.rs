@@ -23,7 +23,6 @@ pub const KEYSPACES: [KeyspaceId; 2] = [KeyspaceId::DEFAULT, internal::SECOND];
 pub fn tiny(options: Options) -> Options {
     let options = Options {
         arena_bytes: 16 << 10,
-        max_batch_bytes: 128 << 10,
         default_keyspace: KeyspaceOptions {
             block_bytes: 256,
             table_bytes: 4 << 10,
@@ -39,10 +38,11 @@ pub fn tiny(options: Options) -> Options {
         cache_bytes: 64 << 10,
         max_open_tables: Some(8),
         constants: Constants {
+            max_batch_bytes: Some(128 << 10),
             pinned_bytes: Some(16 << 10),
             slice_bytes: 4 << 10,
             manifest_bytes: 4 << 10,
-            ..Constants::default()
+            ..options.constants
         },
         ..options
     };

@@ -400,7 +400,7 @@ fn invented(site: &Site) -> Result<(ManifestState, bool)> {
     let identity = Identity {
         store_id: store_id.unwrap_or_else(rand::random),
         hash_seed: rand::random(),
-        domain: domain_of(durability, site.options.emulate_power_safety),
+        domain: domain_of(durability, site.options.constants.emulate_power_safety),
     };
     let state = ManifestState::begin(&ManifestState::first_edit(identity));
     let mut state = state.map_err(|error| Error::corruption(&site.path, 0, error.0))?;
