@@ -47,7 +47,7 @@ fn check(root: &Path, shows_places: bool) -> Result<Vec<String>, String> {
     let crates = crates::crates(root)?;
     let clause_words = prose::clause_words_per_10_000(root)?;
     let sentences = Sentences::of(root)?;
-    let counts = Counts::of(&crates, &layers)?;
+    let counts = Counts::of(&crates, &layers, &read(&root.join("docs/options.md"))?)?;
     if shows_places {
         counts.show_places();
         println!("words of clauses in 10,000 words: {clause_words}");
