@@ -3,15 +3,13 @@
 //! Everything that a store does to files comes through here. So here a forked child is kept from
 //! changing the files of its parent, at any point of a call.
 
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::layered::{DirectoryLayer, LayeredDirectory};
-use crate::{
-    Access, Directory, Error, File, ForkMark, Lock, LockKind, Operation, Purpose, Result, Storage,
-};
+use crate::layered::{DirectoryLayer, LayeredStorage};
+use crate::layered_file::{FileCall, FileLayer, LayeredFile};
+use crate::{Error, File, ForkMark, Operation, Purpose, Result, Storage};
 
 /// A storage that counts its bytes and operations. Failed operations are not counted.
 ///
@@ -30,12 +28,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct CountingStorage {
-    inner: Arc<dyn Storage>,
-    counters: Arc<Counters>,
-    owner: Owner,
-}
+pub type CountingStorage = LayeredStorage<CountingLayer>;
 
 /// The process that may change files; any process if there is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,26 +46,23 @@ impl Owner {
 impl CountingStorage {
     /// Counts the bytes and operations that pass to `inner`, from zero.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
-        CountingStorage {
-            inner,
-            counters: Arc::default(),
-            owner: Owner::default(),
-        }
+        LayeredStorage::within(inner, CountingLayer::default())
     }
 
     /// Refuses every change of a file, and every call on a directory, in a child of the process that
     /// made the mark.
     #[must_use]
     pub fn owned_by(mut self, mark: ForkMark) -> Self {
-        self.owner = Owner(Some(mark));
+        self.layer.owner = Owner(Some(mark));
         self
     }
 
     /// Returns the counts up to now. Operations that run meanwhile may be counted in part.
     pub fn snapshot(&self) -> IoStatistics {
+        let counters = &self.layer.counters;
         IoStatistics {
-            counts: Purpose::ALL.map(|purpose| self.counters.of(purpose).snapshot()),
-            directory_syncs: self.counters.directory_syncs.load(Ordering::Relaxed),
+            counts: Purpose::ALL.map(|purpose| counters.of(purpose).snapshot()),
+            directory_syncs: counters.directory_syncs.load(Ordering::Relaxed),
         }
     }
 }
@@ -196,6 +186,10 @@ impl PurposeCounters {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn count_sync(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn snapshot(&self) -> IoCounts {
         IoCounts {
             read_bytes: self.read_bytes.load(Ordering::Relaxed),
@@ -207,114 +201,47 @@ impl PurposeCounters {
     }
 }
 
+/// The layer of a [`CountingStorage`].
+#[derive(Clone, Debug, Default)]
+pub struct CountingLayer {
+    counters: Arc<Counters>,
+    owner: Owner,
+}
+
 #[derive(Debug)]
 struct CountingFile {
-    inner: Arc<dyn File>,
     path: PathBuf,
-    counters: Arc<Counters>,
-    owner: Owner,
+    layer: CountingLayer,
 }
 
-impl CountingFile {
-    fn check_owner(&self, operation: Operation) -> Result<()> {
-        self.owner.check(operation, &self.path)
-    }
-}
+impl FileLayer for CountingFile {
+    type Call = ();
 
-impl File for CountingFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<usize> {
-        let count = self.inner.read_at(buffer, offset, purpose)?;
-        self.counters.of(purpose).count_read(count);
-        Ok(count)
+    fn begin(&self, call: FileCall) -> Result<()> {
+        match call.change() {
+            Some(operation) => self.layer.owner.check(operation, &self.path),
+            None => Ok(()),
+        }
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
-        self.check_owner(Operation::Write)?;
-        self.inner.write_at(bytes, offset, purpose)?;
-        self.counters.of(purpose).count_write(bytes.len());
-        Ok(())
+    fn succeeded(&self, call: FileCall) {
+        let counters = &self.layer.counters;
+        match call {
+            FileCall::Read { bytes, purpose } => counters.of(purpose).count_read(bytes),
+            FileCall::Write { bytes, purpose } => counters.of(purpose).count_write(bytes),
+            FileCall::Sync(purpose) => counters.of(purpose).count_sync(),
+            FileCall::WriteDurable { bytes, purpose } => {
+                counters.of(purpose).count_write(bytes);
+                counters.of(purpose).count_sync();
+            }
+            FileCall::StartRead
+            | FileCall::StartWriteBack
+            | FileCall::Allocate
+            | FileCall::Truncate
+            | FileCall::Examine
+            | FileCall::Lock => {}
+        }
     }
-
-    fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64> {
-        self.check_owner(Operation::Write)?;
-        let offset = self.inner.append(bytes, purpose)?;
-        self.counters.of(purpose).count_write(bytes.len());
-        Ok(offset)
-    }
-
-    fn allocate(&self, length_bytes: u64) -> Result<()> {
-        self.check_owner(Operation::Allocate)?;
-        self.inner.allocate(length_bytes)
-    }
-
-    fn truncate(&self, length_bytes: u64) -> Result<()> {
-        self.check_owner(Operation::Truncate)?;
-        self.inner.truncate(length_bytes)
-    }
-
-    fn start_read(&self, offset: u64, length_bytes: u64) -> bool {
-        self.inner.start_read(offset, length_bytes)
-    }
-
-    fn start_write_back(&self, offset: u64, length_bytes: u64) -> Result<()> {
-        self.check_owner(Operation::WriteBack)?;
-        self.inner.start_write_back(offset, length_bytes)
-    }
-
-    fn sync(&self, purpose: Purpose) -> Result<()> {
-        self.check_owner(Operation::Sync)?;
-        self.inner.sync(purpose)?;
-        let counters = self.counters.of(purpose);
-        counters.syncs.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
-        self.check_owner(Operation::Write)?;
-        self.inner.write_durable_at(bytes, offset, purpose)?;
-        let counters = self.counters.of(purpose);
-        counters.count_write(bytes.len());
-        counters.syncs.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn length_bytes(&self) -> Result<u64> {
-        self.inner.length_bytes()
-    }
-
-    fn lock(&self, kind: LockKind) -> Result<Box<dyn Lock>> {
-        self.inner.lock(kind)
-    }
-
-    fn links(&self) -> Result<u64> {
-        self.inner.links()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.inner.is_direct()
-    }
-
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()> {
-        self.inner.read_exact_at(buffer, offset, purpose)?;
-        self.counters.of(purpose).count_read(buffer.len());
-        Ok(())
-    }
-
-    fn read_vec_at(&self, length: usize, offset: u64, purpose: Purpose) -> Result<Vec<u8>> {
-        let bytes = self.inner.read_vec_at(length, offset, purpose)?;
-        self.counters.of(purpose).count_read(length);
-        Ok(bytes)
-    }
-}
-
-#[derive(Clone, Debug)]
-struct CountingLayer {
-    counters: Arc<Counters>,
-    owner: Owner,
 }
 
 impl DirectoryLayer for CountingLayer {
@@ -324,45 +251,18 @@ impl DirectoryLayer for CountingLayer {
         self.owner.check(operation, directory)
     }
 
-    fn wrap(&self, inner: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File> {
-        Arc::new(CountingFile {
-            inner,
+    fn wrap(&self, file: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File> {
+        let layer = CountingFile {
             path: directory.join(name),
-            counters: Arc::clone(&self.counters),
-            owner: self.owner,
-        })
+            layer: self.clone(),
+        };
+        Arc::new(LayeredFile::new(file, layer))
     }
 
     fn synced(&self) {
         self.counters
             .directory_syncs
             .fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Storage for CountingStorage {
-    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
-        let inner = self.inner.directory(path, access)?;
-        Ok(Arc::new(LayeredDirectory::new(
-            inner,
-            CountingLayer {
-                counters: Arc::clone(&self.counters),
-                owner: self.owner,
-            },
-        )))
-    }
-
-    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
-        self.owner.check(Operation::CreateDirectory, path)?;
-        self.inner.create_directory_for(path, access)
-    }
-
-    fn can_poll(&self) -> bool {
-        self.inner.can_poll()
-    }
-
-    fn boot_id(&self) -> Result<[u8; 16]> {
-        self.inner.boot_id()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Directories with a layer around every call: counted, timed, limited or failing.
+//! Storages and directories with a layer around every call: counted, timed, limited or failing.
 //!
 //! A layer of a storage concerns files above all. Its part in calls on directories is small and
 //! alike in all layers, so those calls pass through here.
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::{
-    Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind, OpenOptions,
-    Operation, Result,
+    Access, Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind,
+    OpenOptions, Operation, Result, Storage,
 };
 
 /// The part of a layer that concerns directories.
@@ -19,7 +19,8 @@ pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
     /// Lives as long as the call below the layer.
     type Call;
 
-    /// Begins a call on names in a directory (none: on the directory itself), or fails it.
+    /// Begins a call on names in a directory (none: on the directory itself), or fails it. The boot id
+    /// has a name in place of a directory.
     fn begin(&self, operation: Operation, directory: &Path, names: &[&str]) -> Result<Self::Call>;
 
     /// Puts the layer around an open file.
@@ -33,6 +34,43 @@ pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// Takes note that a directory was synced.
     fn synced(&self) {}
+}
+
+/// A storage within a layer.
+#[derive(Debug)]
+pub struct LayeredStorage<L> {
+    inner: Arc<dyn Storage>,
+    pub(crate) layer: L,
+}
+
+impl<L: DirectoryLayer> LayeredStorage<L> {
+    /// Puts a layer around a storage.
+    pub fn within(inner: Arc<dyn Storage>, layer: L) -> Self {
+        LayeredStorage { inner, layer }
+    }
+}
+
+impl<L: DirectoryLayer> Storage for LayeredStorage<L> {
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        let _call = self.layer.begin(Operation::OpenDirectory, path, &[])?;
+        let inner = self.inner.directory(path, access)?;
+        Ok(Arc::new(LayeredDirectory::new(inner, self.layer.clone())))
+    }
+
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        let _call = self.layer.begin(Operation::CreateDirectory, path, &[])?;
+        self.inner.create_directory_for(path, access)
+    }
+
+    fn can_poll(&self) -> bool {
+        self.inner.can_poll()
+    }
+
+    fn boot_id(&self) -> Result<[u8; 16]> {
+        let path = Path::new("boot id");
+        let _call = self.layer.begin(Operation::BootId, path, &[])?;
+        self.inner.boot_id()
+    }
 }
 
 /// A directory within a layer.

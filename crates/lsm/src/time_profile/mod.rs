@@ -29,7 +29,7 @@ mod sums;
 pub use current::{enter_stage, leaf, stage};
 pub use report::{PathProfile, StageProfile, TimeProfile};
 pub use sampling::{Sampling, TIMED_ONE_IN, sample};
-pub use storage::TimedStorage;
+pub use storage::timed;
 pub use sums::{TimeProfiler, Watched};
 
 /// An operation that is watched, as a whole.

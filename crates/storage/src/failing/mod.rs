@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use plan::{Fault, FaultFilter, FaultPlan};
 
-use crate::layered::{DirectoryLayer, LayeredDirectory};
-use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result, Storage};
+use crate::layered::{DirectoryLayer, LayeredStorage};
+use crate::{File, Lock, LockKind, Operation, Purpose, Result, Storage};
 
 /// A storage whose operations fail, or wait, as a [`FaultPlan`] says.
 ///
@@ -32,25 +32,18 @@ use crate::{Access, Directory, File, Lock, LockKind, Operation, Purpose, Result,
 /// assert_eq!(error.kind(), ErrorKind::NoSpace);
 /// file.append(b"third", Purpose::Other).unwrap();
 /// ```
-#[derive(Debug)]
-pub struct FailingStorage {
-    inner: Arc<dyn Storage>,
-    plan: FaultPlan,
-}
+pub type FailingStorage = LayeredStorage<FailingLayer>;
 
 impl FailingStorage {
     /// Passes to `inner` the operations that `plan` lets through.
     pub fn new(inner: Arc<dyn Storage>, plan: FaultPlan) -> Self {
-        FailingStorage { inner, plan }
-    }
-
-    fn check(&self, operation: Operation, path: &Path) -> Result<()> {
-        fail_as_planned(&self.plan, operation, &[path])
+        LayeredStorage::within(inner, FailingLayer(plan))
     }
 }
 
+/// The layer of a [`FailingStorage`].
 #[derive(Clone, Debug)]
-struct FailingLayer(FaultPlan);
+pub struct FailingLayer(FaultPlan);
 
 impl DirectoryLayer for FailingLayer {
     type Call = ();
@@ -80,29 +73,6 @@ fn fail_as_planned(plan: &FaultPlan, operation: Operation, paths: &[&Path]) -> R
     match (plan.next(operation, None, paths), paths.first()) {
         (Some(fault), Some(path)) => Err(fault.error(operation, path)),
         _ => Ok(()),
-    }
-}
-
-impl Storage for FailingStorage {
-    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
-        self.check(Operation::OpenDirectory, path)?;
-        let inner = self.inner.directory(path, access)?;
-        let layer = FailingLayer(self.plan.clone());
-        Ok(Arc::new(LayeredDirectory::new(inner, layer)))
-    }
-
-    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
-        self.check(Operation::CreateDirectory, path)?;
-        self.inner.create_directory_for(path, access)
-    }
-
-    fn can_poll(&self) -> bool {
-        self.inner.can_poll()
-    }
-
-    fn boot_id(&self) -> Result<[u8; 16]> {
-        self.check(Operation::BootId, Path::new("boot id"))?;
-        self.inner.boot_id()
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::bucket::{Bucket, LEAST_BURST_BYTES};
 use super::*;
-use crate::{CountingStorage, CrashSwitch, OpenMode, OpenOptions, SimulatedStorage};
+use crate::{CountingStorage, CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;

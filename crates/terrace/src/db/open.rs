@@ -13,7 +13,7 @@ use terrace_lsm::guard::catch;
 use terrace_lsm::levels::{
     ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
 };
-use terrace_lsm::time_profile::TimedStorage;
+use terrace_lsm::time_profile::timed;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage};
 
@@ -238,7 +238,7 @@ impl Files {
 
 /// Returns the caller's storage with the layers that time it, spare its descriptors and limit its rate.
 fn medium(options: &Options, write_rate: Option<&WriteRate>) -> Arc<dyn Storage> {
-    let medium = Arc::new(TimedStorage(Arc::clone(&options.storage)));
+    let medium = timed(Arc::clone(&options.storage));
     let medium: Arc<dyn Storage> = Arc::new(SparingStorage(medium));
     match write_rate {
         Some(write_rate) => write_rate.limit(medium),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use terrace_storage::{CrashSwitch, Purpose, SimulatedStorage, Storage};
 
-use slow_storage::SlowStorage;
+use slow_storage::delayed;
 use terrace::{
     Background, Db, IterOptions, Options, PathProfile, TimeProfile, WriteBatch, WriteOptions,
 };
@@ -17,10 +17,7 @@ const KEYS: u32 = 400;
 
 /// Returns options with a disk that takes [`DELAY`] for each operation of one purpose.
 fn slow(disk: &SimulatedStorage, purpose: Purpose) -> Options {
-    options(Arc::new(SlowStorage {
-        inner: Arc::new(disk.clone()),
-        delay: (purpose, DELAY),
-    }))
+    options(delayed(Arc::new(disk.clone()), purpose, DELAY))
 }
 
 fn options(storage: Arc<dyn Storage>) -> Options {
