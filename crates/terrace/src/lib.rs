@@ -90,6 +90,10 @@ pub use terrace_lsm::levels::ManifestTail;
 pub use terrace_lsm::region_loss::RegionLoss;
 pub use terrace_lsm::table::Compression;
 pub use terrace_lsm::time_profile::{PathProfile, StageProfile, TimeProfile};
+/// Places of arenas; the trait [`Device`](terrace_region::Device) is that of [`RegionSource`].
+pub use terrace_region;
+/// Places of files; the trait [`Storage`](terrace_storage::Storage) is that of [`Options::storage`].
+pub use terrace_storage;
 pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
 #[cfg(feature = "typed")]
 pub use typed::{DecodeKey, EncodeKey, Typed, TypedEntries};
