@@ -108,7 +108,9 @@ stages! {
     /// The frame's copy and its checksum; with a mapped arena also the faults of its pages.
     ArenaCopy = "copy into arena",
     Persist = "persist",
+    /// One pass over the frame, for the index and the read buffer.
     Insert = "index insert",
+    /// The memory of the read buffer after a frame.
     Forward = "forward to read buffer",
     /// Asking it, and offering it the found versions.
     ReadBuffer = "read buffer",

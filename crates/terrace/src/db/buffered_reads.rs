@@ -1,6 +1,5 @@
 //! The calls of the two paths to the read buffer. Where it is off, each is one test of `None`.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use terrace_lsm::key::Tag;
@@ -12,7 +11,7 @@ use crate::db::Store;
 use crate::db::owners::{Files, Reads};
 use crate::db::read::Lookup;
 use crate::db::value::Value;
-use crate::read_buffer::{Found, Key, ReadBuffer, Version};
+use crate::read_buffer::{Forwarding, Found, Key, ReadBuffer, Version};
 use crate::{Compression, KeyspaceId, SequenceNumber};
 
 impl<'a> Lookup<'a> {
@@ -69,11 +68,12 @@ impl Store {
         some_went.is_some()
     }
 
-    /// Forwards a frame that is in the index and not yet visible; `numbers` are its records'.
-    pub(crate) fn forward(&self, payload: &[&[u8]], numbers: RangeInclusive<SequenceNumber>) {
+    /// Ends the forwarding of a frame of some bytes.
+    #[inline]
+    pub(crate) fn end_forward(&self, forwarding: Option<Forwarding<'_>>, payload_bytes: usize) {
         if let Some(buffer) = &self.reads.read_buffer {
             enter_stage(Stage::Forward);
-            let has_to_claim = buffer.forward(payload, numbers);
+            let has_to_claim = forwarding.is_some_and(|forwarding| forwarding.end(payload_bytes));
             if has_to_claim || self.have_tables_changed() {
                 self.settle_claim(buffer);
             }

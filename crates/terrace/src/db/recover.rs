@@ -135,6 +135,7 @@ impl TakenArena {
                 frame.payload_offset(),
                 frame.payload_bytes,
                 frame.first_sequence,
+                |_| {},
             )?;
         }
         Ok(Arc::new(memtable))

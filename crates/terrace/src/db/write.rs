@@ -2,8 +2,8 @@
 //!
 //! A batch joins the commit queue. A leader takes a group of batches, and works alone. It holds the
 //! group back if the store is behind, and makes room. It appends the group as one frame, and persists
-//! it where a request asks for that. It inserts the group into the index, and forwards it to the read
-//! buffer. Only then it raises the visible number. Before that, it ends each remembered stretch without visible
+//! it where a request asks for that. One pass inserts the group into the index, and forwards it to the
+//! read buffer. Only then it raises the visible number. Before that, it ends each remembered stretch without visible
 //! keys into which the group puts a key (`empty_stretch.rs`). Readers and recovery rely on this order: append,
 //! persist, insert, forward, show. Visible records are in the index, with no older version in the
 //! read buffer. Indexed records are in the arena. An acknowledged persistent write was persisted
@@ -27,7 +27,7 @@ use crate::options::Durability;
 use crate::stall_cause::StallCause;
 use crate::write_buffer::arena_size::SPARE_BELOW_SIXTEENTHS;
 use crate::write_buffer::batch::WriteBatch;
-use crate::write_buffer::memtable::MemTable;
+use crate::write_buffer::memtable::{Inserted, MemTable};
 use crate::{Error, Result, SequenceNumber};
 
 /// Options of a write.
@@ -311,12 +311,25 @@ impl Store {
             self.persist_as_asked(writer)?;
         }
         enter_stage(Stage::Insert);
+        let buffer = self.reads.read_buffer.as_ref();
+        let mut forwarding =
+            buffer.and_then(|buffer| buffer.begin_forward(first_sequence..=last_sequence));
+        let forward = |record: &Inserted<'_>| {
+            if let Some(forwarding) = &mut forwarding {
+                forwarding.take(record);
+            }
+        };
         writer
             .active
-            .insert_frame(stored.payload_offset, stored.payload_bytes, first_sequence)
+            .insert_frame(
+                stored.payload_offset,
+                stored.payload_bytes,
+                first_sequence,
+                forward,
+            )
             // The frame is stored but cannot be read: nothing may be written on top of it.
             .map_err(|error| self.poison(error))?;
-        self.forward(payload, first_sequence..=last_sequence);
+        self.end_forward(forwarding, stored.payload_bytes);
         self.reads.empty_stretches.tell(payload, first_sequence);
         Ok(())
     }

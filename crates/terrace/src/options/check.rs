@@ -44,13 +44,10 @@ impl Options {
     }
 
     fn check_ratios(&self) -> Result<()> {
-        let ratios = [
-            ("dedup_threshold", self.dedup_threshold),
-            ("min_score", self.min_score),
-        ];
-        ratios.iter().try_for_each(|&(name, ratio)| {
-            entry(STORE, name).map_or(Ok(()), |entry| entry.check_decimal(ratio))
-        })
+        let check =
+            |name, ratio| entry(STORE, name).map_or(Ok(()), |entry| entry.check_decimal(ratio));
+        check("dedup_threshold", self.dedup_threshold)?;
+        check("min_score", self.min_score)
     }
 
     /// Checks the rate of background work, and the interval of its persists.

@@ -79,35 +79,27 @@ impl Options {
     /// Returns the part of an arena that its index may take.
     #[doc(hidden)]
     pub fn arena_index_bytes(&self) -> u64 {
-        let half_bytes = self.arena_bytes / 2;
-        self.constants.arena_index_bytes.unwrap_or(half_bytes)
+        (self.constants.arena_index_bytes).unwrap_or(self.arena_bytes / 2)
     }
 
     /// Returns the number of sub-levels of level 0 that stop writers.
     #[doc(hidden)]
     pub fn level0_stop(&self) -> usize {
-        let usual = self.level0_slowdown.saturating_add(16);
-        self.constants.level0_stop.unwrap_or(usual)
+        (self.constants.level0_stop).unwrap_or(self.level0_slowdown.saturating_add(16))
     }
 
     /// Returns the bytes of the largest batch: an eighth of [`Options::memory_bytes`], at least 1 MiB, and
     /// 256 MiB at most.
     pub fn max_batch_bytes(&self) -> u64 {
-        let usual_bytes = match self.memory_bytes {
-            Some(bound_bytes) => (bound_bytes / 8).clamp(1 << 20, MAX_BATCH_BYTES),
-            None => MAX_BATCH_BYTES,
-        };
+        let within = |bound_bytes: u64| (bound_bytes / 8).clamp(1 << 20, MAX_BATCH_BYTES);
+        let usual_bytes = self.memory_bytes.map_or(MAX_BATCH_BYTES, within);
         self.constants.max_batch_bytes.unwrap_or(usual_bytes)
     }
 
     /// Returns the memory of flushed arenas that readers may keep.
     #[doc(hidden)]
     pub fn pinned_bytes(&self) -> u64 {
-        let usual_bytes = if self.memory_bytes.is_some() {
-            0
-        } else {
-            64 << 20
-        };
+        let usual_bytes = self.memory_bytes.map_or(64 << 20, |_| 0);
         self.constants.pinned_bytes.unwrap_or(usual_bytes)
     }
 

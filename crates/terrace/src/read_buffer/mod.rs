@@ -41,6 +41,7 @@
 //! forwarded again.
 
 mod boundary;
+mod forwarding;
 mod hash;
 mod ordered;
 mod share;
@@ -49,26 +50,21 @@ mod structure;
 mod worth;
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
-use terrace_lsm::debug_expect::DebugExpect;
-use terrace_lsm::fold::Step;
-use terrace_lsm::key::Kind;
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use terrace_lsm::table::key_hash;
 
 use crate::options::{ForwardPolicy, Options, ReadBufferStructure};
-use crate::write_buffer::record::Records;
 use crate::{KeyspaceId, SequenceNumber};
 
 use self::boundary::{Boundary, Ever};
 use self::hash::HashBuffer;
 use self::ordered::OrderedBuffer;
-use self::structure::{Counts, Fill, SHRINK_PACE, Structure};
+use self::structure::{Counts, Fill, Structure};
 use self::worth::Worth;
 
+pub(crate) use self::forwarding::Forwarding;
 pub use self::statistics::ReadBufferStatistics;
 pub(crate) use self::structure::{Found, Key, Version};
 
@@ -310,54 +306,6 @@ impl ReadBuffer {
         self.has_to_claim(structure)
     }
 
-    /// Takes a frame's records, which are in the index and not yet visible; `numbers` are theirs.
-    /// The leader calls it, frame by frame. Returns whether the claim on the budget has changed.
-    pub(crate) fn forward(
-        &self,
-        payload: &[&[u8]],
-        numbers: RangeInclusive<SequenceNumber>,
-    ) -> bool {
-        let stores_all = self.stores_all();
-        let awake = match stores_all {
-            true => Some(self.awaken()),
-            false => self.awake_or_told(*numbers.end()),
-        };
-        let Some(structure) = awake else {
-            self.worth.spared(1 + numbers.end() - numbers.start());
-            return false;
-        };
-        let (mut stored, mut told) = (0, 0);
-        self.for_each(payload, *numbers.start(), |key, record, sequence| {
-            let (kind, value) = record;
-            if kind.is_of_range() {
-                return self.raise_floor(KeyspaceId::from_number(key.keyspace), sequence);
-            }
-            let value = match kind.step() {
-                Some(Step::Value) => Some(value),
-                Some(Step::Nothing) => None,
-                // Only readers know its effect on the key.
-                None => return structure.invalidate(&key, sequence),
-            };
-            told += 1;
-            stored += u64::from(structure.forward(&key, Version { sequence, value }, stores_all));
-        });
-        let [all_stored, all_skipped] = &self.forwards;
-        for (counter, more) in [(all_stored, stored), (all_skipped, told - stored)] {
-            counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        }
-        if structure.memory_bytes() > self.limit_bytes() {
-            // All writes count, stored here or not: they take the memory of arenas.
-            let bytes: usize = payload.iter().map(|part| part.len()).sum();
-            structure.shrink(SHRINK_PACE * bytes as u64);
-        }
-        let is_worth = || !self.is_needless() && (!self.worth.told(told) || self.pays(structure));
-        if !stores_all && !is_worth() {
-            self.fall_asleep(structure);
-            return true;
-        }
-        self.has_to_claim(structure)
-    }
-
     /// Notes the average size of the store's records, for the structure that is made when the buffer first
     /// wakes. It gets places for records of half that size: places for smaller ones cost a hundredth of
     /// the memory, and records that find no place leave half of it idle.
@@ -426,36 +374,6 @@ impl ReadBuffer {
             self.awake.store(true, Ordering::SeqCst);
         }
         &**structure
-    }
-
-    fn for_each(
-        &self,
-        payload: &[&[u8]],
-        first_sequence: SequenceNumber,
-        mut action: impl FnMut(Key<'_>, (Kind, &[u8]), SequenceNumber),
-    ) {
-        let mut sequence = first_sequence;
-        for part in payload {
-            // The store itself builds batches: a part is a sequence of records.
-            for record in Records::new(part).map_while(Result::ok) {
-                let key_end = record.key_offset + record.key_bytes;
-                let key = part
-                    .get(record.key_offset..key_end)
-                    .debug_expect("a decoded record lies in its payload");
-                let value = part.get(key_end..key_end + record.value_bytes);
-                let hash = key_hash(key, self.hash_seed);
-                let key = Key::new(KeyspaceId::from_number(record.keyspace), key, hash);
-                action(
-                    key,
-                    (
-                        record.kind,
-                        value.debug_expect("a decoded record lies in its payload"),
-                    ),
-                    sequence,
-                );
-                sequence += 1;
-            }
-        }
     }
 
     /// Raises the floor: entries of the keyspace from before `sequence` count no more, nor do reads

@@ -6,6 +6,9 @@ use std::sync::atomic::AtomicBool as Flag;
 
 use terrace_lsm::sync::{schedules, thread};
 
+use terrace_lsm::key::Kind;
+use terrace_lsm::table::key_hash;
+
 use super::*;
 use crate::WriteBatch;
 
@@ -62,7 +65,7 @@ impl Stage {
             let key = number as usize % 2;
             let (kind, value) = write_of(number, key).unwrap();
             batch.push(kind, KEYSPACE, KEYS[key], &value).unwrap();
-            self.buffer.forward(&[batch.payload()], number..=number);
+            self.buffer.forward(&batch, number);
             self.visible.store(number, Ordering::Release);
         }
     }
@@ -240,7 +243,7 @@ fn a_fill_and_a_forward_notice_one_another() {
         });
         let mut batch = WriteBatch::new();
         batch.put(KEYS[0], new).unwrap();
-        buffer.forward(&[batch.payload()], 5..=5);
+        buffer.forward(&batch, 5);
         filling.join().unwrap();
         let found = buffer.get(&key, 5);
         assert_ne!(found, Some(Found::Value(old.into())));

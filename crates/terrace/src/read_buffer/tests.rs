@@ -4,6 +4,9 @@ mod lent;
 mod shares;
 mod yielded;
 
+use terrace_lsm::key::Kind;
+use terrace_lsm::table::key_hash;
+
 use super::*;
 use crate::WriteBatch;
 use crate::memory;
@@ -73,8 +76,7 @@ fn claimed(buffer: &ReadBuffer) -> u64 {
 
 /// Forwards a batch as the leader does; its first number is `sequence`.
 fn write(buffer: &ReadBuffer, batch: &WriteBatch, sequence: u64) {
-    let last = sequence + u64::from(batch.records()) - 1;
-    buffer.forward(&[batch.payload()], sequence..=last);
+    buffer.forward(batch, sequence);
 }
 
 #[test]
@@ -420,7 +422,7 @@ fn a_buffer_that_was_full_and_slept_fills_at_first_misses_again() {
 #[test]
 fn a_buffer_that_nobody_reads_takes_no_memory() {
     for buffer in each() {
-        assert!(!buffer.forward(&[put(b"k", b"v").payload()], 1..=1));
+        assert!(!buffer.forward(&put(b"k", b"v"), 1));
         assert_eq!(buffer.statistics().bytes, 0);
         fill(&buffer, b"k", 1, b"v", 1);
         assert!(buffer.statistics().bytes > 0);

@@ -52,6 +52,7 @@ impl IndexBench {
                 frame.payload_offset,
                 frame.payload_bytes,
                 number as u64 + 1,
+                |_| {},
             ),
             None => Ok(()),
         }

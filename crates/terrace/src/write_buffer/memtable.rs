@@ -33,6 +33,40 @@ pub(crate) struct MemTable {
     last_sequence: AtomicU64,
 }
 
+/// A record of a frame that readers of the index find.
+pub(crate) struct Inserted<'a> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) kind: Kind,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// The key's [`key_hash`] under the store's seed.
+    pub(crate) hash: u64,
+    pub(crate) sequence: SequenceNumber,
+}
+
+impl<'a> Inserted<'a> {
+    #[inline(always)]
+    pub(crate) fn new(
+        payload: &'a [u8],
+        record: &Record,
+        sequence: SequenceNumber,
+        hash_seed: u64,
+    ) -> Self {
+        let bytes = record.key_offset..record.key_offset + record.key_bytes + record.value_bytes;
+        let bytes = payload.get(bytes);
+        let bytes = bytes.debug_expect("a decoded record lies in its payload");
+        let (key, value) = bytes.split_at(record.key_bytes);
+        Inserted {
+            keyspace: KeyspaceId::from_number(record.keyspace),
+            kind: record.kind,
+            key,
+            value,
+            hash: key_hash(key, hash_seed),
+            sequence,
+        }
+    }
+}
+
 impl RecordBytes for Arena {
     #[inline]
     fn bytes_from(&self, offset: u32) -> &[u8] {
@@ -94,13 +128,14 @@ impl MemTable {
             .min(sixteenths(in_index, self.index_budget_bytes))
     }
 
-    /// Makes a frame's records findable. They begin at `payload_offset` in the arena; the first has
-    /// number `first_sequence`.
+    /// Makes a frame's records findable, and gives each to `inserted` when it is. They begin at
+    /// `payload_offset` in the arena; the first has number `first_sequence`.
     pub(crate) fn insert_frame(
         &self,
         payload_offset: usize,
         payload_bytes: usize,
         first_sequence: SequenceNumber,
+        mut inserted: impl FnMut(&Inserted<'_>),
     ) -> Result<()> {
         let payload = self
             .arena
@@ -111,13 +146,10 @@ impl MemTable {
         let mut deleted = Vec::new();
         for record in Records::new(payload) {
             let record = record.map_err(|at| self.damaged(payload_offset + at, "not a record"))?;
-            let key = payload
-                .get(record.key_offset..record.key_offset + record.key_bytes)
-                .debug_expect("a decoded record lies in its payload");
-            let hash = key_hash(key, self.hash_seed);
+            let found = Inserted::new(payload, &record, sequence, self.hash_seed);
             let offset = payload_offset + record.offset;
             inserter
-                .insert(offset as u32, hash, sequence, &*self.arena)
+                .insert(offset as u32, found.hash, sequence, &*self.arena)
                 .map_err(|refused| match refused {
                     Refused::Full => self.damaged(offset, "more records than the index takes"),
                     Refused::Gap => self.damaged(offset, "a gap in the sequence numbers"),
@@ -125,11 +157,9 @@ impl MemTable {
             if record.kind.is_of_range() {
                 let tombstone = range_tombstone(&record, payload, sequence);
                 let malformed = || self.damaged(offset, "a range delete without a range");
-                deleted.push((
-                    KeyspaceId::from_number(record.keyspace),
-                    tombstone.ok_or_else(malformed)?,
-                ));
+                deleted.push((found.keyspace, tombstone.ok_or_else(malformed)?));
             }
+            inserted(&found);
             sequence += 1;
         }
         self.range_deletes.add(deleted);
@@ -334,7 +364,7 @@ pub(super) mod tests {
         };
         let at = table.arena.append(&frame).unwrap();
         table
-            .insert_frame(at.payload_offset, at.payload_bytes, first_sequence)
+            .insert_frame(at.payload_offset, at.payload_bytes, first_sequence, |_| {})
             .unwrap();
     }
 
@@ -470,7 +500,7 @@ pub(super) mod tests {
                 payload: &[batch.payload()],
             };
             let at = table.arena.append(&frame).unwrap();
-            let inserted = table.insert_frame(at.payload_offset, at.payload_bytes, 1);
+            let inserted = table.insert_frame(at.payload_offset, at.payload_bytes, 1, |_| {});
             assert!(matches!(inserted, Err(Error::Corruption { .. })));
         }
     }
