@@ -9,6 +9,7 @@ mod gate;
 mod guest;
 mod mutants;
 mod outcome;
+mod paths;
 mod peers;
 mod process;
 mod sanitizers;
@@ -36,6 +37,8 @@ Usage: cargo xtask <command>
   mutants [NAME]...   switch each patch in mutants/ on, and expect its test to fail
   features            lint the engine with each of its features alone and with none; a program
                       that depends on it without them
+  paths [TREE]        count the functions and files that a put and a get pass through, in this
+                      checkout or another one (needs valgrind)
   full-disk           the full-disk test on small, loop-mounted ext4 and XFS (needs root)
   guest [dax|btrfs|nvme]
                       the tests of DAX, of full disks of btrfs, and of a node and Linux, in an
@@ -71,6 +74,11 @@ fn main() -> ExitCode {
         "test" => suite::run(&root, rest),
         "mutants" => mutants::run(&root, rest),
         "features" if rest.is_empty() => features::run(&root),
+        "paths" => match rest {
+            [] => paths::run(&root, &root),
+            [tree] => paths::run(&root, Path::new(tree)),
+            _ => return usage(),
+        },
         "full-disk" if rest.is_empty() => full_disk::run(&root),
         "guest" => match rest {
             [] => guest::run(&root),
