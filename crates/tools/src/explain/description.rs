@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use terrace::offline::check_options;
+use terrace::offline::option_tables::DEFAULT_KEYSPACE;
 use terrace::{Error, Options, Result};
 use terrace_lsm::levels::{DEFAULT_NAME, FIRST_FLUSH_AGE, LEVELS};
 use terrace_lsm::option_table::check_ranges;
@@ -20,10 +21,13 @@ const MAX_TABLES: usize = 1 << 17;
 const MAX_UNDER_WAY: usize = 1 << 10;
 /// Maximum bytes and versions of all sub-levels together: sums of them have room for it.
 const MAX_SUM: u64 = 1 << 58;
-/// An option that stores no longer have, as descriptions of earlier releases write it.
-const FORMER_LINE: &str = "inspect = true";
+/// Options that stores no longer have, as descriptions of earlier releases write them.
+const FORMER_LINES: [&str; 2] = ["inspect = true", "background = \"inline\""];
 /// Options of earlier releases that are constants now.
-const FORMER_OPTIONS: [&str; 7] = [
+const FORMER_OPTIONS: [&str; 10] = [
+    "restart_interval",
+    "max_batch_bytes",
+    "emulate_power_safety",
     "arena_index_bytes",
     "pinned_bytes",
     "level0_stop",
@@ -133,7 +137,8 @@ pub(crate) struct Form {
 }
 
 /// Rewrites options that stores no longer have, as descriptions of earlier releases write them. Constants
-/// go to their group, at the end. No line changes its number.
+/// go to their group, at the end. Options of the default keyspace name their group. No line changes its
+/// number.
 fn without_former(text: &str) -> String {
     let (mut is_in_options, mut constants) = (false, String::new());
     let mut lines = Vec::new();
@@ -147,8 +152,16 @@ fn without_former(text: &str) -> String {
         if is_constant {
             constants.extend([trimmed, "\n"]);
         }
-        let is_gone = is_constant || is_in_options && trimmed == FORMER_LINE;
-        lines.push(if is_gone { "" } else { line });
+        let is_gone = is_constant || is_in_options && FORMER_LINES.contains(&trimmed);
+        let of_keyspace = format!("default_keyspace.{name}");
+        let is_of_keyspace = DEFAULT_KEYSPACE
+            .iter()
+            .any(|entry| entry.name == of_keyspace);
+        lines.push(match is_in_options && is_of_keyspace {
+            true => format!("default_keyspace.{trimmed}"),
+            false if is_gone => String::new(),
+            false => line.to_owned(),
+        });
     }
     let text = lines.join("\n");
     match constants.is_empty() {

@@ -320,8 +320,14 @@ fn a_description_of_an_earlier_release_is_understood() {
     let former = "[options]\nlevel0_merge = 2\nlevel0_stop = 30\nslice_bytes = 4096\n";
     let today = "[options]\nlevel0_merge = 2\n\
                  [options.constants]\nlevel0_stop = 30\nslice_bytes = 4096\n";
-    let [former, today] = [former, today].map(|options| explained(&described(options, &[0, 0])));
-    assert_eq!(former, today);
+    let explain = |options| explained(&described(options, &[0, 0]));
+    assert_eq!(explain(former), explain(today));
+    let former = "[options]\nlevel_ratio = 4\nlevel0_merge = 2\nlevel1_bytes = 1024\n\
+                  restart_interval = 4\nbackground = \"inline\"\n";
+    let today = "[options]\nlevel0_merge = 2\n[options.default_keyspace]\n\
+                 level_ratio = 4\nlevel1_bytes = 1024\n[options.constants]\nrestart_interval = 4\n";
+    assert_eq!(explain(former), explain(today));
+    assert_ne!(explain(former), explain("[options]\nlevel0_merge = 2\n"));
     let wrong = "[options]\nlevel0_stop = 30\nlevel0_merge = true\n";
     let refused = Description::from_toml(wrong).unwrap_err();
     assert!(refused.to_string().contains("line 3"), "{refused}");
