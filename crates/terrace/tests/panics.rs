@@ -35,7 +35,8 @@ fn options(disk: &SimulatedStorage, plan: &FaultPlan) -> Options {
         arena_bytes: 64 << 10,
         max_arenas: 2,
         default_keyspace: KeyspaceOptions {
-            table_bytes: 8 << 10, // Another form in level 1: tables are merged and not moved.
+            table_bytes: 8 << 10,
+            // Another form in level 1: tables are merged and not moved.
             compression: vec![Compression::None, Compression::Lz4],
             ..KeyspaceOptions::default()
         },

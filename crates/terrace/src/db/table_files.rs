@@ -9,7 +9,7 @@ use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, Place, TableMeta};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
-use terrace_lsm::table::{RESTART_INTERVAL, TableOptions, TableWriter};
+use terrace_lsm::table::{TableOptions, TableWriter};
 use terrace_storage::{File, Purpose};
 
 use crate::db::Store;
@@ -54,6 +54,8 @@ pub struct TableHome<'a> {
     pub randomness: &'a Randomness,
     /// Whether files are written past the page cache.
     pub direct: bool,
+    /// Entries from one whole key in a data block to the next.
+    pub restart_interval: usize,
 }
 
 impl Store {
@@ -70,6 +72,7 @@ impl Store {
             hash_seed: self.writes.hash_seed,
             randomness: &self.options.randomness,
             direct: self.options.direct_io,
+            restart_interval: self.options.constants.restart_interval,
         };
         let form = self.form_of(levels).clone();
         let output = Output::among(levels, &form, self.options.arena_bytes, place);
@@ -166,7 +169,7 @@ impl<'a> TableFiles<'a> {
             let form = &self.form;
             let options = TableOptions {
                 block_bytes: form.block_bytes,
-                restart_interval: RESTART_INTERVAL,
+                restart_interval: home.restart_interval,
                 compression: self.output.compression,
                 filter: self.output.filter,
                 hash_seed: home.hash_seed,

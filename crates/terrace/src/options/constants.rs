@@ -1,6 +1,6 @@
 //! Constants of the engine that tests, simulations and reproductions of published experiments replace.
 
-use terrace_lsm::table::MAX_VALUE_BYTES;
+use terrace_lsm::table::{MAX_VALUE_BYTES, RESTART_INTERVAL};
 
 use crate::options::{Options, ReadBufferStructure};
 use crate::{Error, Result};
@@ -22,6 +22,8 @@ pub struct Constants {
     /// Beyond it reads copy, and iterators move on to the tables.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub pinned_bytes: Option<u64>,
+    /// Entries from one whole key in a data block to the next.
+    pub restart_interval: usize,
     /// Size of the largest batch. `None`: see [`Options::max_batch_bytes`].
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub max_batch_bytes: Option<u64>,
@@ -53,6 +55,7 @@ impl Default for Constants {
         Constants {
             arena_index_bytes: None,
             pinned_bytes: None,
+            restart_interval: RESTART_INTERVAL,
             max_batch_bytes: None,
             emulate_power_safety: false,
             level0_stop: None,
@@ -111,24 +114,19 @@ impl Options {
 
     /// Refuses constants with which no store can work: a file of options may hold any.
     pub(super) fn check_constants(&self) -> Result<()> {
-        let Constants {
-            debt_slowdown_bytes,
-            debt_stop_bytes,
-            slice_bytes,
-            manifest_bytes,
-            ..
-        } = self.constants;
+        let constants = &self.constants;
         let are_in_order = self.level0_stop() > self.level0_slowdown
-            && (1..debt_stop_bytes).contains(&debt_slowdown_bytes)
-            && slice_bytes >= 1 << 10
-            && manifest_bytes >= 1 << 10
+            && (1..constants.debt_stop_bytes).contains(&constants.debt_slowdown_bytes)
+            && constants.slice_bytes >= 1 << 10
+            && constants.manifest_bytes >= 1 << 10
+            && (1..=1024).contains(&constants.restart_interval)
             && (1 << 10..=MAX_VALUE_BYTES).contains(&self.max_batch_bytes())
             && (4 << 10..=8 << 30).contains(&self.arena_index_bytes());
         match are_in_order {
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "the engine's constants allow no store: {:?}; leave them out",
-                self.constants
+                constants
             ))),
         }
     }
@@ -148,6 +146,7 @@ mod tests {
             "slice_bytes = 0",
             "manifest_bytes = 0",
             "max_batch_bytes = 1000",
+            "restart_interval = 0",
             "max_batch_bytes = 1073741825",
             "debt_slowdown_bytes = 0",
             "debt_stop_bytes = 1",

@@ -38,6 +38,7 @@ pub fn tiny(options: Options) -> Options {
         cache_bytes: 64 << 10,
         max_open_tables: Some(8),
         constants: Constants {
+            restart_interval: 4,
             max_batch_bytes: Some(128 << 10),
             pinned_bytes: Some(16 << 10),
             slice_bytes: 4 << 10,

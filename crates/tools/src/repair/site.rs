@@ -154,6 +154,7 @@ impl Site {
             hash_seed,
             randomness: &self.options.randomness,
             direct: false,
+            restart_interval: self.options.constants.restart_interval,
         };
         let output = Output::alone(&form, place);
         TableFiles::new(home, keyspace, form, output, Purpose::Recovery)

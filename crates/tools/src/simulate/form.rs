@@ -10,9 +10,7 @@ use std::path::Path;
 use terrace::offline::index_bytes_for;
 use terrace::{KeyspaceId, Result, WriteBatch};
 use terrace_lsm::key::{InternalKey, Kind, Tag};
-use terrace_lsm::table::{
-    Compression, FilterForm, FilterKind, RESTART_INTERVAL, TableOptions, TableWriter,
-};
+use terrace_lsm::table::{Compression, FilterForm, FilterKind, TableOptions, TableWriter};
 use terrace_region::{CAPACITY_STEP_BYTES, FRAME_HEADER_BYTES};
 use terrace_storage::{Access, CrashSwitch, Purpose, SimulatedStorage, Storage};
 
@@ -94,7 +92,7 @@ fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
     disk.set_capacity_bytes(1 << 40);
     let table = TableOptions {
         block_bytes: keyspace.block_bytes,
-        restart_interval: RESTART_INTERVAL,
+        restart_interval: simulation.options.constants.restart_interval,
         compression: Compression::None,
         filter: FilterForm {
             kind: FilterKind::Fuse,
