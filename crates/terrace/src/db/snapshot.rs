@@ -77,9 +77,9 @@ impl SnapshotList {
         self.live.lock().keys().next().copied()
     }
 
-    /// Returns the count of numbers that are held.
+    /// Returns the count of snapshots. Several may have one number.
     pub(crate) fn len(&self) -> usize {
-        self.live.lock().len()
+        self.live.lock().values().sum()
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
         let first = list.take(|| ReadPoint::at(5));
         let second = list.take(|| ReadPoint::at(5));
         let clone = second.clone();
-        assert_eq!(list.stripes(|| 9), [5, 9]);
+        assert_eq!((list.len(), list.stripes(|| 9)), (2, vec![5, 9]));
         drop((first, second));
         assert_eq!(list.stripes(|| 5), [5]);
         assert_eq!(list.len(), 1);
