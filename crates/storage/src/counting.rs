@@ -49,8 +49,8 @@ impl CountingStorage {
         LayeredStorage::within(inner, CountingLayer::default())
     }
 
-    /// Refuses every change of a file, and every call on a directory, in a child of the process that
-    /// made the mark.
+    /// Refuses every change of a file, every call on a directory, and the boot id, in a child of the
+    /// process that made the mark.
     #[must_use]
     pub fn owned_by(mut self, mark: ForkMark) -> Self {
         self.layer.owner = Owner(Some(mark));
@@ -270,7 +270,9 @@ impl DirectoryLayer for CountingLayer {
 mod tests {
     use super::*;
     use crate::fork::tests as fork;
-    use crate::{CrashSwitch, ErrorKind, OpenMode, OpenOptions, RealStorage, SimulatedStorage};
+    use crate::{
+        Access, CrashSwitch, ErrorKind, OpenMode, OpenOptions, RealStorage, SimulatedStorage,
+    };
 
     #[test]
     fn counts_by_purpose_and_direction() {
@@ -345,6 +347,7 @@ mod tests {
                 file.append(b"child's", Purpose::Other).map(|_| ()),
                 file.write_at(b"child's", 0, Purpose::Other),
                 file.write_durable_at(b"child's", 0, Purpose::Other),
+                file.start_write_back(0, 1),
                 file.allocate(100),
                 file.truncate(0),
                 file.sync(Purpose::Other),
@@ -354,6 +357,8 @@ mod tests {
                 storage.remove(&path),
                 storage.create_directory(&other),
                 storage.sync_directory(directory.path()),
+                storage.directory(directory.path(), Access::Owner).map(drop),
+                storage.boot_id().map(drop),
             ]
             .into_iter()
             .all(is_refused)
