@@ -50,14 +50,16 @@ pub struct KeyspaceOptions {
     pub table_bytes: u64,
     /// Bytes of level 1 in a small store. In a larger one targets are counted from below. The
     /// deepest level takes the rest of the others, and level 1 may have from a quarter of this to
-    /// `level_ratio` times a quarter. Default: 512 MiB.
+    /// `level_ratio` times a quarter. Of no effect with the policy `Tiered`. Default: 512 MiB, as much as goes
+    /// down from level 0 at a time with arenas of 64 MiB.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "crate::byte_size::deserialize")
     )]
     pub level1_bytes: u64,
-    /// How many times larger a level is than the one above it; the deepest is four fifths of it as large. Default:
-    /// 10.
+    /// Size of a level as a multiple of the one above it; for the deepest level four fifths of that. With the
+    /// policies `Tiered`, `Lazy`, `Dedup` and `Score` the number of sub-levels that send a level down.
+    /// Default: 10.
     pub level_ratio: u64,
 }
 

@@ -9,7 +9,7 @@ pub fn main() -> Result<()> {
     let db = Db::open(&path, Options::default())?;
     db.put("balance", "100")?;
 
-    // Tables are linked and not copied, so this takes milliseconds whatever the size.
+    // Tables are linked and not copied, so this takes no longer than a flush, whatever the size.
     db.checkpoint(&backup)?;
     db.put("balance", "0, by mistake")?;
     db.close()?;

@@ -118,7 +118,8 @@ pub enum Background {
 }
 
 /// Settings and components of a store. Every field has a default that suits a disk and a few
-/// gigabytes of memory; the sizes below are the ones worth changing.
+/// gigabytes of memory. Most stores set [`Options::memory_bytes`] or [`Options::cache_bytes`], and
+/// [`Options::durability`].
 ///
 /// ```
 /// let options = terrace::Options {
@@ -200,7 +201,7 @@ pub struct Options {
     pub memory_bytes: Option<u64>,
     /// Bytes of an arena and its index: the unit in which new writes are flushed. Default: 64 MiB.
     /// Larger arenas mean less write amplification, more memory and a longer recovery. This is the
-    /// full size: a store begins with one of 256 KiB, and each next one has four times the bytes.
+    /// full size: a store begins with one of 256 KiB, and each next one has up to four times the bytes.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "terrace_lsm::byte_size::deserialize")

@@ -90,6 +90,9 @@ impl Db {
     /// files. [`Error::Corruption`](crate::Error::Corruption) if acknowledged bytes are damaged.
     /// [`Error::RegionLost`](crate::Error::RegionLost) if unflushed writes are missing.
     /// [`Error::NoSpace`](crate::Error::NoSpace) if there is no room to recover into.
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for options that no store can work with.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for files of a newer release, or of a feature that
+    /// was left out.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         Db::open_on(path.as_ref(), options, Arc::new(SystemClock::new()))
     }
@@ -258,8 +261,8 @@ impl Db {
 
     /// Backs the store up: makes a store in another directory that holds every write acknowledged before
     /// the call. Of writes made meanwhile it holds none, or all up to some write. The directory is made
-    /// with its parents, or is empty. Reads and writes go on; on the same file system a checkpoint takes
-    /// no more than a link for each table. It survives a power cut from its return on. Returns the number
+    /// with its parents, or is empty. Reads and writes go on. A checkpoint flushes first; on the same file
+    /// system it then takes no more than a link for each table. It survives a power cut from its return on. Returns the number
     /// of the last write in the new store.
     ///
     /// # Errors

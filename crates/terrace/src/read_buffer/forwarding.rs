@@ -47,7 +47,7 @@ impl ReadBuffer {
 }
 
 impl Forwarding<'_> {
-    /// Takes a record that is in the index and not yet visible.
+    /// Takes the frame's next record, which is not yet visible.
     pub(crate) fn take(&mut self, record: &Inserted<'_>) {
         if record.kind.is_of_range() {
             return self.buffer.raise_floor(record.keyspace, record.sequence);

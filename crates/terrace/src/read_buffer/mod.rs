@@ -4,9 +4,10 @@
 //! (or none). Three rules keep that true:
 //!
 //! 1. **Forwards come in order and before visibility.** Only the leader of the commit queue
-//!    forwards writes to the buffer, all of them, in the order of the numbers. It does so after the
-//!    write is in the index and before it is visible. A reader that may see a write finds no older
-//!    entry.
+//!    forwards writes to the buffer, all of them, in the order of the numbers. It does so in the pass
+//!    that puts the frame into the index, before any of it is visible. A reader that may see a write
+//!    finds it in the index, and no older entry here. If the index refuses a record, nothing of the
+//!    frame is ever visible: the store is poisoned, and entries with its numbers answer nobody.
 //! 2. **A back-fill counts only if nothing was forwarded since its read began.** It carries the
 //!    number at which it read. Every write raises the number of its key's *stripe*, whether or not
 //!    the buffer holds the key, and the stripe keeps it when entries go. A fill first makes its
@@ -377,8 +378,8 @@ impl ReadBuffer {
     }
 
     /// Raises the floor: entries of the keyspace from before `sequence` count no more, nor do reads
-    /// from before it. Call it before `sequence` is visible, and when a reader at `sequence`
-    /// already sees the change.
+    /// from before it. Call it before `sequence` is visible; from then on a reader at `sequence` sees
+    /// the change.
     pub(crate) fn raise_floor(&self, keyspace: KeyspaceId, sequence: SequenceNumber) {
         self.floor(keyspace.number())
             .fetch_max(sequence, Ordering::AcqRel);

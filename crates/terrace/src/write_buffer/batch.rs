@@ -38,7 +38,8 @@ impl WriteBatch {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the key is longer than 65,535 bytes, or the value or the batch
-    /// than 4 GiB. (The store's own limit, [`Options::max_batch_bytes`](crate::Options::max_batch_bytes), is checked when it is written.)
+    /// than 4 GiB. (The store's own limit, [`Options::max_batch_bytes`](crate::Options::max_batch_bytes), is
+    /// checked when it is written.)
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.push(Kind::Put, KeyspaceId::DEFAULT, key, value)

@@ -33,7 +33,7 @@ pub(crate) struct MemTable {
     last_sequence: AtomicU64,
 }
 
-/// A record of a frame that readers of the index find.
+/// A record of a frame on its way into the index: gets find it, cursors when the frame is complete.
 pub(crate) struct Inserted<'a> {
     pub(crate) keyspace: KeyspaceId,
     pub(crate) kind: Kind,
@@ -128,8 +128,9 @@ impl MemTable {
             .min(sixteenths(in_index, self.index_budget_bytes))
     }
 
-    /// Makes a frame's records findable, and gives each to `inserted` when it is. They begin at
-    /// `payload_offset` in the arena; the first has number `first_sequence`.
+    /// Makes a frame's records findable, and gives each to `inserted`, in order. They begin at
+    /// `payload_offset` in the arena; the first has number `first_sequence`. The caller makes none visible
+    /// before this returns.
     pub(crate) fn insert_frame(
         &self,
         payload_offset: usize,

@@ -20,7 +20,7 @@ No option is fixed when a store is made.
 
 ## Store
 
-An opening takes `Options`, and nothing changes them on an open store. A new value of an option that is marked *next table* is in tables written after that opening.
+An opening takes `Options`, and nothing changes them on an open store. `[default_keyspace]` is a group of its own, see [Keyspace](#keyspace).
 
 ";
 
@@ -34,7 +34,7 @@ Fields of `Options::read_buffer`, in TOML the group `[read_buffer]`.
 const KEYSPACE: &str = "
 ## Keyspace
 
-`Db::create_keyspace` takes `KeyspaceOptions`. `Keyspace::set_options` changes them on an open store. Those of the default keyspace are `Options::default_keyspace`, in TOML the group `[default_keyspace]`: they apply at the opening.
+`Db::create_keyspace` takes `KeyspaceOptions`. `Keyspace::set_options` changes them on an open store. Those of the default keyspace are `Options::default_keyspace`, in TOML the group `[default_keyspace]`. They apply at the opening, and *next table* to tables written after it.
 
 ";
 
