@@ -14,7 +14,7 @@ use crate::{
     OpenOptions, Operation, Result, Storage,
 };
 
-/// The part of a layer that concerns directories.
+/// The part of a layer that concerns storages and directories.
 pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
     /// Lives as long as the call below the layer.
     type Call;
@@ -53,13 +53,15 @@ impl<L: DirectoryLayer> LayeredStorage<L> {
 impl<L: DirectoryLayer> Storage for LayeredStorage<L> {
     fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
         let _call = self.layer.begin(Operation::OpenDirectory, path, &[])?;
-        let inner = self.inner.directory(path, access)?;
+        let inner = until_done(&self.layer, || self.inner.directory(path, access))?;
         Ok(Arc::new(LayeredDirectory::new(inner, self.layer.clone())))
     }
 
     fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
         let _call = self.layer.begin(Operation::CreateDirectory, path, &[])?;
-        self.inner.create_directory_for(path, access)
+        until_done(&self.layer, || {
+            self.inner.create_directory_for(path, access)
+        })
     }
 
     fn can_poll(&self) -> bool {
@@ -69,7 +71,7 @@ impl<L: DirectoryLayer> Storage for LayeredStorage<L> {
     fn boot_id(&self) -> Result<[u8; 16]> {
         let path = Path::new("boot id");
         let _call = self.layer.begin(Operation::BootId, path, &[])?;
-        self.inner.boot_id()
+        until_done(&self.layer, || self.inner.boot_id())
     }
 }
 
@@ -89,15 +91,15 @@ impl<L: DirectoryLayer> LayeredDirectory<L> {
     fn begin(&self, operation: Operation, names: &[&str]) -> Result<L::Call> {
         self.layer.begin(operation, self.inner.path(), names)
     }
+}
 
-    /// Makes a call that needs a descriptor until the layer has it fail.
-    fn until_done<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
-        let mut attempts = 1;
-        loop {
-            match call() {
-                Err(error) if self.layer.tries_again(attempts, &error) => attempts += 1,
-                outcome => return outcome,
-            }
+/// Makes a call that needs a descriptor until the layer has it fail.
+fn until_done<T>(layer: &impl DirectoryLayer, call: impl Fn() -> Result<T>) -> Result<T> {
+    let mut attempts = 1;
+    loop {
+        match call() {
+            Err(error) if layer.tries_again(attempts, &error) => attempts += 1,
+            outcome => return outcome,
         }
     }
 }
@@ -109,7 +111,7 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
 
     fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
         let _call = self.begin(Operation::Open, &[name])?;
-        let file = self.until_done(|| self.inner.open(name, options))?;
+        let file = until_done(&self.layer, || self.inner.open(name, options))?;
         Ok(self.layer.wrap(file, self.inner.path(), name))
     }
 
@@ -142,12 +144,12 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
 
     fn list(&self) -> Result<Vec<DirectoryEntry>> {
         let _call = self.begin(Operation::List, &[])?;
-        self.until_done(|| self.inner.list())
+        until_done(&self.layer, || self.inner.list())
     }
 
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
         let _call = self.begin(Operation::Lock, &[name])?;
-        self.until_done(|| self.inner.lock(name, kind))
+        until_done(&self.layer, || self.inner.lock(name, kind))
     }
 
     fn free_space_bytes(&self) -> Result<u64> {

@@ -28,7 +28,7 @@ use crate::db::recover::{RecoveredWrites, check_evidence};
 use crate::db::region_home::{self, Given, Homes};
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files};
 use crate::db::snapshot::SnapshotList;
-use crate::db::sparing_storage::SparingStorage;
+use crate::db::sparing_storage::spared;
 use crate::db::tombstones::pause_between_looks;
 use crate::db::unlisted::{Unlisted, of_missing_arena};
 use crate::db::wait_for_lock::wait_for_lock;
@@ -238,8 +238,7 @@ impl Files {
 
 /// Returns the caller's storage with the layers that time it, spare its descriptors and limit its rate.
 fn medium(options: &Options, write_rate: Option<&WriteRate>) -> Arc<dyn Storage> {
-    let medium = timed(Arc::clone(&options.storage));
-    let medium: Arc<dyn Storage> = Arc::new(SparingStorage(medium));
+    let medium = spared(timed(Arc::clone(&options.storage)));
     match write_rate {
         Some(write_rate) => write_rate.limit(medium),
         None => medium,

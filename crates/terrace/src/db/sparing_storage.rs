@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_lsm::table::{closes_tables_for, sparing};
-use terrace_storage::{
-    Access, Directory, DirectoryLayer, Error, File, LayeredDirectory, Operation, Result, Storage,
-};
+use terrace_lsm::table::closes_tables_for;
+use terrace_storage::{DirectoryLayer, Error, File, LayeredStorage, Operation, Result, Storage};
 
-/// A storage that closes spare tables when an opening finds no descriptor.
-#[derive(Debug)]
-pub(crate) struct SparingStorage(pub(crate) Arc<dyn Storage>);
+/// Returns a storage that closes spare tables when an opening finds no descriptor.
+pub(crate) fn spared(storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+    Arc::new(LayeredStorage::within(storage, SparingLayer))
+}
 
 #[derive(Clone, Debug)]
 struct SparingLayer;
@@ -28,24 +27,5 @@ impl DirectoryLayer for SparingLayer {
 
     fn tries_again(&self, attempts: usize, error: &Error) -> bool {
         closes_tables_for(attempts, error)
-    }
-}
-
-impl Storage for SparingStorage {
-    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
-        let inner = sparing(|| self.0.directory(path, access))?;
-        Ok(Arc::new(LayeredDirectory::new(inner, SparingLayer)))
-    }
-
-    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
-        sparing(|| self.0.create_directory_for(path, access))
-    }
-
-    fn can_poll(&self) -> bool {
-        self.0.can_poll()
-    }
-
-    fn boot_id(&self) -> Result<[u8; 16]> {
-        sparing(|| self.0.boot_id())
     }
 }
