@@ -208,6 +208,7 @@ mod tests {
                 16 * options.arena_bytes
             );
             assert_eq!(options.pinned_bytes(), 0);
+            assert_eq!(options.max_batch_bytes(), (bytes / 8).min(256 * MIB));
             assert!(options.direct_io && options.borrows_arenas());
             assert_eq!(options.poll_reads, Some(true));
             assert_eq!(options.max_tables_bytes(), Some(options.cache_bytes / 2));
