@@ -8,7 +8,7 @@
 //! hold that one's, too. As soon as an arena fills faster, the buffer may hold nothing of them.
 //!
 //! No writer should wait for memory to come back. With each write from then on the buffer frees a
-//! multiple of the write's bytes (`ReadBuffer::forward`). So an arena's share is free before the
+//! multiple of the write's bytes (`Forwarding::end`). So an arena's share is free before the
 //! arena takes it, unless the arena takes it at once.
 
 use std::time::Duration;

@@ -262,8 +262,8 @@ impl Db {
     /// Backs the store up: makes a store in another directory that holds every write acknowledged before
     /// the call. Of writes made meanwhile it holds none, or all up to some write. The directory is made
     /// with its parents, or is empty. Reads and writes go on. A checkpoint flushes first; on the same file
-    /// system it then takes no more than a link for each table. It survives a power cut from its return on. Returns the number
-    /// of the last write in the new store.
+    /// system it then takes no more than a link for each table. It survives a power cut from its return on.
+    /// Returns the number of the last write in the new store.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) if the directory is not empty;

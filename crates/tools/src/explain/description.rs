@@ -50,8 +50,8 @@ const MAX_NUMBER: u64 = 1 << 62;
 /// writes descriptions with further fields.
 ///
 /// Without a list of tables level 0 has one in each sub-level. Other levels have as many as
-/// [`KeyspaceOptions::table_bytes`](terrace::KeyspaceOptions::table_bytes) makes, at most 1000, which share the keys evenly. Without ages the
-/// policy `Leveled` finds the one sub-level of a level where it left it.
+/// [`KeyspaceOptions::table_bytes`](terrace::KeyspaceOptions::table_bytes) makes, at most 1000, which share
+/// the keys evenly. Without ages the policy `Leveled` finds the one sub-level of a level where it left it.
 #[derive(Clone, Debug)]
 pub struct Description {
     form: Form,
