@@ -97,29 +97,16 @@ fn check(db: &Db, acknowledged: &Acknowledged) {
 }
 
 /// Fills the disk until a write is refused for want of space.
-fn fill(db: &Db, acknowledged: &mut Acknowledged, random: &mut SmallRng) {
+fn fill(store: &FullStore, acknowledged: &mut Acknowledged, random: &mut SmallRng) {
     let began = Instant::now();
     loop {
-        match write(db, acknowledged, random) {
+        match write(&store.db, acknowledged, random) {
             Ok(()) => assert!(began.elapsed() < patience(), "the disk does not fill"),
             Err(error) => {
-                assert!(error.is_no_space(), "{error:?}");
+                assert!(is_full(&error, store.path), "{error:?}");
                 return;
             }
         }
-    }
-}
-
-/// Writes until the store takes them again.
-fn go_on(db: &Db, acknowledged: &mut Acknowledged, random: &mut SmallRng) {
-    let began = Instant::now();
-    while let Err(error) = write(db, acknowledged, random) {
-        assert!(error.is_no_space(), "{error:?}");
-        assert!(
-            began.elapsed() < patience(),
-            "space is back, and still: {error}"
-        );
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -201,31 +188,40 @@ fn a_store_on_a_full_file_system_loses_nothing_and_goes_on() {
     for (path, sixteenths) in ballast.iter().zip(BALLAST_SIXTEENTHS) {
         make_ballast(path, disk_bytes / 16 * sixteenths);
     }
-    let db = Db::open(&path, options()).unwrap();
-    fill(&db, &mut acknowledged, &mut random);
+    let mut store = FullStore::open(&mount, &path, true);
+    fill(&store, &mut acknowledged, &mut random);
     assert!(
         acknowledged.len() > 100,
         "{} writes filled the disk",
         acknowledged.len()
     );
-    let statistics = db.statistics();
-    assert!(statistics.poisoned.is_none(), "{statistics:?}");
-    let last_error = statistics.last_error.as_ref();
-    assert!(last_error.is_none_or(Error::is_no_space), "{statistics:?}");
-    check(&db, &acknowledged);
+    let statistics = store.db.statistics();
+    for error in [&statistics.poisoned, &statistics.last_error]
+        .into_iter()
+        .flatten()
+    {
+        assert!(is_full(error, &path), "{statistics:?}");
+    }
+    assert!(statistics.poisoned.is_none() || copies_on_write(&mount));
+    check(&store.db, &acknowledged);
 
     remove_ballast(&ballast[0]);
-    go_on(&db, &mut acknowledged, &mut random);
+    store.until_done(true, |db| write(db, &mut acknowledged, &mut random));
     for _ in 0..200 {
-        write(&db, &mut acknowledged, &mut random).unwrap();
+        store.with_room(|db| write(db, &mut acknowledged, &mut random));
     }
-    db.flush().unwrap();
-    check(&db, &acknowledged);
+    store.with_room(Db::flush);
+    check(&store.db, &acknowledged);
 
     // A clean close needs no space that is not there already, nor does a reader.
-    fill(&db, &mut acknowledged, &mut random);
-    db.close().unwrap();
-    drop(db);
+    fill(&store, &mut acknowledged, &mut random);
+    if let Err(error) = store.db.close() {
+        assert!(
+            copies_on_write(&mount) && is_full(&error, &path),
+            "{error:?}"
+        );
+    }
+    drop(store);
     let reader = Db::open(
         &path,
         Options {
@@ -242,7 +238,7 @@ fn a_store_on_a_full_file_system_loses_nothing_and_goes_on() {
     }
 
     remove_ballast(&ballast[1]);
-    let db = Db::open(&path, options()).unwrap();
+    let db = FullStore::open(&mount, &path, true).db;
     check(&db, &acknowledged);
     // There may be too little room for the merge that writers wait for.
     if let Err(error) = write(&db, &mut acknowledged, &mut random) {
@@ -270,7 +266,7 @@ fn small_or_default(is_small: bool) -> Options {
 }
 
 /// Returns whether an error says that the disk is full. Where the file system copies on write, the sync of
-/// a manifest, which refuses writes from then on, may be the first to say so.
+/// a manifest may be the first to say so. It refuses writes from then on.
 fn is_full(error: &Error, store: &Path) -> bool {
     match error {
         Error::Poisoned { cause } => cause.is_no_space() && copies_on_write(store),
@@ -372,17 +368,17 @@ struct FullStore<'a> {
 
 impl<'a> FullStore<'a> {
     fn open(mount: &'a Path, path: &'a Path, is_small: bool) -> Self {
-        let db = Db::open(path, small_or_default(is_small)).unwrap();
         FullStore {
-            db,
+            db: opened(mount, path, is_small, copies_on_write(mount)),
             mount,
             path,
             is_small,
         }
     }
 
-    /// Deletes. That needs no patience, but where the file system copies on write.
-    fn delete(&mut self, step: impl Fn(&Db) -> terrace::Result<()>) {
+    /// Does a step that finds room at once, but where the file system copies on write: a delete, or a
+    /// write when there is space again.
+    fn with_room(&mut self, step: impl FnMut(&Db) -> terrace::Result<()>) {
         self.until_done(copies_on_write(self.mount), step);
     }
 
@@ -393,7 +389,7 @@ impl<'a> FullStore<'a> {
 
     /// Does a step that makes room, and again while it is refused for want of space, as far as it may be.
     /// A store that could not sync its manifest refuses all until it is opened again.
-    fn until_done(&mut self, is_patient: bool, step: impl Fn(&Db) -> terrace::Result<()>) {
+    fn until_done(&mut self, is_patient: bool, mut step: impl FnMut(&Db) -> terrace::Result<()>) {
         let began = Instant::now();
         while let Err(error) = step(&self.db) {
             let told = format!("{error}: {}", contents(self.path));
@@ -410,18 +406,23 @@ impl<'a> FullStore<'a> {
     }
 
     fn open_again(&mut self) {
-        let began = Instant::now();
         let _ = self.db.close();
-        self.db = loop {
-            match Db::open(self.path, small_or_default(self.is_small)) {
-                Ok(db) => break db,
-                Err(error) => {
-                    assert!(error.is_no_space(), "{error:?}");
-                    assert!(began.elapsed() < patience(), "{error}");
-                    give_space_back(self.mount);
-                }
+        self.db = opened(self.mount, self.path, self.is_small, true);
+    }
+}
+
+/// Opens the store, and again while it is refused for want of space, as far as it may be.
+fn opened(mount: &Path, path: &Path, is_small: bool, is_patient: bool) -> Db {
+    let began = Instant::now();
+    loop {
+        match Db::open(path, small_or_default(is_small)) {
+            Ok(db) => return db,
+            Err(error) => {
+                assert!(error.is_no_space(), "{error:?}");
+                assert!(is_patient && began.elapsed() < patience(), "{error}");
+                give_space_back(mount);
             }
-        };
+        }
     }
 }
 
@@ -442,16 +443,16 @@ fn a_full_file_system_is_emptied_by_deletes_after_a_kill() {
             let mut store = FullStore::open(&mount, &path, is_small);
             // The last one may have been written and not acknowledged.
             if store.db.get(after.to_be_bytes()).unwrap().is_some() {
-                store.delete(|db| db.delete(after.to_be_bytes()));
+                store.with_room(|db| db.delete(after.to_be_bytes()));
             }
             next = after + 1;
             check_rows(&store.db, &keys);
             let middle = *keys.iter().nth(keys.len() / 2).unwrap();
-            store.delete(|db| db.delete_range(0u64.to_be_bytes(), middle.to_be_bytes()));
+            store.with_room(|db| db.delete_range(0u64.to_be_bytes(), middle.to_be_bytes()));
             keys = keys.split_off(&middle);
             let every_other: Vec<u64> = keys.iter().copied().step_by(2).collect();
             for key in every_other {
-                store.delete(|db| db.delete(key.to_be_bytes()));
+                store.with_room(|db| db.delete(key.to_be_bytes()));
                 keys.remove(&key);
             }
             store.compact();
