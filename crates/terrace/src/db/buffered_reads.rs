@@ -26,7 +26,6 @@ impl Store {
     pub(crate) fn fill_buffer(&self, lookup: &Lookup<'_>, tag: Tag, value: Option<&[u8]>) {
         if let Some(buffer) = &self.reads.read_buffer {
             enter_stage(Stage::ReadBuffer);
-            self.lend_if_idle();
             let sequence = tag.sequence();
             let version = Version { sequence, value };
             let has_to_claim = buffer.fill(&lookup.buffered(), version, lookup.began_at);

@@ -202,7 +202,6 @@ impl Store {
         let edit = flush_edit(&ledger, names, listed, taken, generations, last_sequence);
         self.record(&mut ledger, edit)?;
         self.show_flush(&ledger, memtables.held());
-        self.lend_what_is_left();
         for table in unlisted {
             self.files.remove_unlisted(table.number);
         }

@@ -19,10 +19,9 @@ pub(crate) mod place {
     pub(crate) const LEDGER: u32 = 3;
     pub(crate) const ARENAS: u32 = 4;
     pub(crate) const VIEW: u32 = 5;
-    pub(crate) const ARENA_LOAN: u32 = 6;
-    pub(crate) const BOARD: u32 = 7;
-    pub(crate) const HISTORY: u32 = 8;
-    pub(crate) const WORKER: u32 = 9;
+    pub(crate) const BOARD: u32 = 6;
+    pub(crate) const HISTORY: u32 = 7;
+    pub(crate) const WORKER: u32 = 8;
 }
 
 /// A lock at a place of the order.

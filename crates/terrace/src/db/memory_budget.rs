@@ -78,10 +78,7 @@ impl MemoryBudget {
         replace(&mut requests, of_tables(tables_bytes));
         replace(&mut requests, request);
         let (mut own, mut lent_bytes) = (None, 0_u64);
-        for (each, share) in requests
-            .iter()
-            .zip(memory::divide(self.bytes, &requests, []))
-        {
+        for (each, share) in requests.iter().zip(memory::divide(self.bytes, &requests)) {
             if each.consumer == request.consumer {
                 own = Some(share);
             }
@@ -101,7 +98,6 @@ fn of_tables(bytes: u64) -> Request {
         floor_bytes: bytes,
         demand_bytes: bytes,
         max_bytes: bytes,
-        max_borrowed_bytes: 0,
         ceiling_bytes: bytes,
     }
 }
@@ -113,7 +109,6 @@ fn of_blocks(budget_bytes: u64, pinned_bytes: u64) -> Request {
         floor_bytes: pinned_bytes,
         demand_bytes: budget_bytes,
         max_bytes: budget_bytes,
-        max_borrowed_bytes: 0,
         ceiling_bytes: budget_bytes,
     }
 }

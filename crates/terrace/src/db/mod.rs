@@ -3,7 +3,6 @@
 //! `write` and `read` are the two paths, each readable top to bottom; `flush` and `compact` move
 //! writes downwards; `open` brings it all back. This file holds the parts that they share.
 
-mod arena_loan;
 mod arena_ranges;
 mod arena_space;
 pub(crate) mod arenas;

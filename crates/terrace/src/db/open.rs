@@ -17,7 +17,6 @@ use terrace_lsm::time_profile::timed;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, Lock, LockKind, Storage};
 
-use crate::db::arena_loan::{ArenaLoan, lendable_bytes};
 use crate::db::backlog::Backlog;
 use crate::db::events::trace;
 use crate::db::memory_budget::MemoryBudget;
@@ -101,9 +100,7 @@ impl Store {
             true => readable(&recovered, state)?,
             false => Vec::new(),
         };
-        let arenas_leave_bytes = lendable_bytes(&options, region.description());
-        let buffer = read_buffer(&options, state.identity.hash_seed, arenas_leave_bytes);
-        let loan = ArenaLoan::new(buffer.as_ref());
+        let buffer = read_buffer(&options, state.identity.hash_seed);
         let memory = MemoryBudget::of(&options, buffer.as_ref());
         let opening = Opening::new();
         let snapshots = Arc::new(SnapshotList::new(mark));
@@ -113,7 +110,7 @@ impl Store {
         let memory = (buffer, memory);
         let store = Arc::new(Store {
             default_form: options.default_keyspace.clone(),
-            writes: owners::writes(&options, mark, state, durability, region, loan, backlog),
+            writes: owners::writes(&options, mark, state, durability, region, backlog),
             reads: owners::reads(&options, state, memtables, &recovered, memory, &snapshots),
             compactor: owners::compactor(&options, state),
             metrics: owners::metrics(&options, mark, opening, &recovered),
@@ -218,7 +215,6 @@ impl Store {
         drop(view);
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&active)));
         *self.writes.writer.lock() = Some(Writer::new(active, self.reads.visible(), persisted));
-        self.writes.loan_begins();
         Ok(())
     }
 }
@@ -389,7 +385,7 @@ fn read_buffer_bytes(options: &Options) -> u64 {
     options.cache_bytes / 100 * u64::from(options.read_buffer.share_percent)
 }
 
-fn read_buffer(options: &Options, hash_seed: u64, lent_bytes: u64) -> Option<ReadBuffer> {
+fn read_buffer(options: &Options, hash_seed: u64) -> Option<ReadBuffer> {
     let capacity_bytes = read_buffer_bytes(options);
     (capacity_bytes > 0).then(|| {
         ReadBuffer::new(
@@ -397,6 +393,5 @@ fn read_buffer(options: &Options, hash_seed: u64, lent_bytes: u64) -> Option<Rea
             capacity_bytes,
             hash_seed,
         )
-        .borrowing(lent_bytes)
     })
 }

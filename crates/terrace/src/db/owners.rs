@@ -1,9 +1,9 @@
 //! The owners of a store's state: each has the fields and locks of one task.
 //!
 //! The type of a lock names its place in the order of locks (`lock_order.rs`). Readers wait for none
-//! of those locks. They only try `writer` and the lock of the arenas' loan. An event listener runs without
-//! them. One exception: a leader tells of a stop, or of tables removed on a full disk, while it holds
-//! `writer`. The listener may not wait there.
+//! of those locks. They only try `writer`. An event listener runs without them. One exception: a leader
+//! tells of a stop, or of tables removed on a full disk, while it holds `writer`. The listener may not wait
+//! there.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,6 @@ use terrace_lsm::time_profile::TimeProfiler;
 use terrace_region::Region;
 use terrace_storage::{Clock, CountingStorage, Directory, FileSystem, ForkMark, Lock};
 
-use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
 use crate::db::attendant::Attendant;
 use crate::db::background::Background;
@@ -63,7 +62,6 @@ pub(crate) struct Writes {
     pub(crate) hash_seed: u64,
     pub(crate) region: Region,
     pub(crate) arenas: OrderedMutex<{ place::ARENAS }, Arenas>,
-    pub(crate) arena_loan: ArenaLoan,
     pub(crate) backlog: Backlog,
     /// Every write up to this number survives a power cut.
     pub(crate) persisted: AtomicU64,

@@ -466,7 +466,6 @@ impl Store {
     /// # Errors
     /// Nothing has changed: the active arena holds a failed frame that cannot be wiped out yet.
     pub(crate) fn roll_over(&self, writer: &mut Writer, fresh: Arc<MemTable>) -> Result<()> {
-        let filled_sixteenths = 16 - writer.active.free_sixteenths().min(16);
         if let Err(error) = self.seal(&writer.active) {
             self.give_up(&fresh);
             return Err(error);
@@ -475,7 +474,6 @@ impl Store {
         writer.asks_below_sixteenths = SPARE_BELOW_SIXTEENTHS;
         self.change_view(|view| view.memtables.insert(0, Arc::clone(&fresh)));
         self.writes.spare_was_taken(fresh.arena());
-        self.settle_loan(filled_sixteenths);
         self.lifecycle.background.spare_wanted(self);
         self.lifecycle.background.flush_wanted(self);
         Ok(())

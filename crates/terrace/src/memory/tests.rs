@@ -1,4 +1,4 @@
-//! The script in tests/golden/memory.txt: a budget, consumers and loans in, shares out;
+//! The script in tests/golden/memory.txt: a budget and consumers in, shares out;
 //! `TERRACE_BLESS=1` writes the answers again.
 
 use proptest::prelude::*;
@@ -22,7 +22,6 @@ fn request(line: &str, budget_bytes: u64) -> Request {
         floor_bytes: 0,
         demand_bytes: 0,
         max_bytes: budget_bytes,
-        max_borrowed_bytes: 0,
         ceiling_bytes: u64::MAX,
     };
     for measure in measures.split_whitespace() {
@@ -31,7 +30,6 @@ fn request(line: &str, budget_bytes: u64) -> Request {
             "floor" => &mut request.floor_bytes,
             "demand" => &mut request.demand_bytes,
             "max" => &mut request.max_bytes,
-            "max_borrowed" => &mut request.max_borrowed_bytes,
             "ceiling" => &mut request.ceiling_bytes,
             _ => panic!("no measure {name}"),
         };
@@ -41,25 +39,14 @@ fn request(line: &str, budget_bytes: u64) -> Request {
 }
 
 fn answer(line: &str) -> String {
-    let (head, consumers) = line.split_once(": ").unwrap();
-    let (mut budget_bytes, mut lent_bytes, mut kept_bytes) = (0, 0, 0);
-    for measure in head.split_whitespace() {
-        let (name, value) = measure.split_once('=').unwrap();
-        let value = value.parse().unwrap();
-        match name {
-            "budget" => budget_bytes = value,
-            "idle_arenas" => lent_bytes = value,
-            "kept" => kept_bytes = value,
-            _ => panic!("no measure {name}"),
-        }
-    }
+    let (budget, consumers) = line.split_once(": ").unwrap();
+    let budget_bytes = budget.strip_prefix("budget=").unwrap().parse().unwrap();
     let consumers = consumers.split('|');
     let requests = consumers.map(|consumer| request(consumer, budget_bytes));
     let requests: Vec<Request> = requests.collect();
-    let loans = [Loan::of_idle_arenas(lent_bytes, kept_bytes)];
     let shares = requests
         .iter()
-        .zip(divide(budget_bytes, &requests, loans))
+        .zip(divide(budget_bytes, &requests))
         .map(|(request, share)| {
             let Share {
                 bytes, limit_bytes, ..
@@ -71,7 +58,7 @@ fn answer(line: &str) -> String {
 
 #[test]
 fn the_script_is_answered_as_it_was() {
-    check_script(env!("CARGO_MANIFEST_DIR"), "memory.txt", 20, answer);
+    check_script(env!("CARGO_MANIFEST_DIR"), "memory.txt", 18, answer);
 }
 
 fn asks(consumer: &'static str, floor_bytes: u64, demand_bytes: u64, max_bytes: u64) -> Request {
@@ -80,7 +67,6 @@ fn asks(consumer: &'static str, floor_bytes: u64, demand_bytes: u64, max_bytes: 
         floor_bytes,
         demand_bytes,
         max_bytes,
-        max_borrowed_bytes: 0,
         ceiling_bytes: u64::MAX,
     }
 }
@@ -94,7 +80,7 @@ fn a_third_consumer_takes_its_share_from_the_blocks_and_then_from_the_buffer() {
             write_sets,
             asks(BLOCKS, 200, 1000, 1000),
         ];
-        let shares: Vec<Share> = divide(1000, &requests, []).collect();
+        let shares: Vec<Share> = divide(1000, &requests).collect();
         let [buffer, write_sets, blocks] = shares.try_into().unwrap();
         [buffer.bytes, write_sets.bytes, blocks.bytes]
     };
@@ -103,26 +89,6 @@ fn a_third_consumer_takes_its_share_from_the_blocks_and_then_from_the_buffer() {
     assert_eq!(shares(asks(WRITE_SETS, 50, 900, 400)), [500, 300, 200]);
     assert_eq!(shares(asks(WRITE_SETS, 350, 350, 400)), [450, 350, 200]);
     assert_eq!(shares(asks(WRITE_SETS, 900, 900, 900)), [100, 900, 200]);
-}
-
-/// Two lenders with different borrowers.
-#[test]
-fn a_loan_goes_to_those_that_may_have_it() {
-    let borrows = |consumer, max_borrowed_bytes| Request {
-        max_borrowed_bytes,
-        ..asks(consumer, 0, 0, 100)
-    };
-    let requests = [
-        borrows(READ_BUFFER, 50),
-        borrows(WRITE_SETS, 50),
-        borrows(BLOCKS, 50),
-    ];
-    let loan = |borrowers, bytes| Loan { borrowers, bytes };
-    let limits = |loans| divide(100, &requests, loans).map(|share| share.limit_bytes);
-    let one = [loan(&[READ_BUFFER, WRITE_SETS][..], 70), loan(&[], 500)];
-    assert!(limits(one).eq([150, 120, 100]));
-    let two = [loan(&[WRITE_SETS][..], 30), loan(&NAMES[..], 90)];
-    assert!(limits(two).eq([150, 150, 120]));
 }
 
 #[test]
@@ -141,22 +107,20 @@ proptest! {
     #[test]
     fn shares_are_at_least_floors_and_fill_the_budget(
         budget in 0_u64..2000,
-        numbers in prop::collection::vec((0_u64..800, 0_u64..1500, 0_u64..1500, 0_u64..500), 0..4),
+        numbers in prop::collection::vec((0_u64..800, 0_u64..1500, 0_u64..1500), 0..4),
         blocks_floor in 0_u64..800,
     ) {
-        let borrowers = numbers.iter().map(|&(floor, demand, max, max_borrowed)| Request {
-            max_borrowed_bytes: max_borrowed,
-            ..asks(READ_BUFFER, floor, demand, max)
-        });
+        let others = numbers
+            .iter()
+            .map(|&(floor, demand, max)| asks(READ_BUFFER, floor, demand, max));
         let blocks = asks(BLOCKS, blocks_floor, budget, budget);
-        let requests: Vec<Request> = borrowers.chain([blocks]).collect();
-        let floors: u64 = requests.iter().map(Request::floor_of_budget).sum();
-        let shares: Vec<Share> = divide(budget, &requests, []).collect();
+        let requests: Vec<Request> = others.chain([blocks]).collect();
+        let floors: u64 = requests.iter().map(|request| request.floor_bytes).sum();
+        let shares: Vec<Share> = divide(budget, &requests).collect();
         let bytes: u64 = shares.iter().map(|share| share.bytes).sum();
         prop_assert_eq!(bytes, budget.max(floors));
         for (request, share) in requests.iter().zip(&shares) {
-            let loan = request.max_borrowed_bytes;
-            prop_assert!(share.bytes >= request.floor_bytes.saturating_sub(loan));
+            prop_assert!(share.bytes >= request.floor_bytes);
             prop_assert!(share.bytes <= request.max_bytes.max(request.floor_bytes));
             prop_assert!(share.max_bytes <= request.max_bytes.min(budget));
         }

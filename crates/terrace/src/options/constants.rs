@@ -45,9 +45,6 @@ pub struct Constants {
     pub structure: ReadBufferStructure,
     /// Whether the read buffer keeps entries even where the cache holds every block of the store.
     pub while_blocks_fit: bool,
-    /// Whether the read buffer takes the memory of idle arenas. `None`: where memory is bounded.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub borrows_arenas: Option<bool>,
 }
 
 impl Default for Constants {
@@ -65,7 +62,6 @@ impl Default for Constants {
             manifest_bytes: 4 << 20,
             structure: ReadBufferStructure::Hash,
             while_blocks_fit: false,
-            borrows_arenas: None,
         }
     }
 }
@@ -104,12 +100,6 @@ impl Options {
     pub fn pinned_bytes(&self) -> u64 {
         let usual_bytes = self.memory_bytes.map_or(64 << 20, |_| 0);
         self.constants.pinned_bytes.unwrap_or(usual_bytes)
-    }
-
-    /// Returns whether the read buffer takes the memory of idle arenas.
-    pub(crate) fn borrows_arenas(&self) -> bool {
-        let is_bounded = self.memory_bytes.is_some();
-        self.constants.borrows_arenas.unwrap_or(is_bounded)
     }
 
     /// Refuses constants with which no store can work: a file of options may hold any.

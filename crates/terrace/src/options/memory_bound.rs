@@ -209,7 +209,7 @@ mod tests {
             );
             assert_eq!(options.pinned_bytes(), 0);
             assert_eq!(options.max_batch_bytes(), (bytes / 8).min(256 * MIB));
-            assert!(options.direct_io && options.borrows_arenas());
+            assert!(options.direct_io);
             assert_eq!(options.poll_reads, Some(true));
             assert_eq!(options.max_tables_bytes(), Some(options.cache_bytes / 2));
             options.check().unwrap();

@@ -118,10 +118,6 @@ pub(crate) struct ReadBuffer {
     capacity_bytes: u64,
     /// Maximum of its bytes of the budget, as other consumers leave it now.
     left_bytes: AtomicU64,
-    /// Maximum of its bytes of loans.
-    most_borrowed_bytes: u64,
-    /// Bytes that idle arenas lend.
-    lent_bytes: AtomicU64,
     hash_seed: u64,
     /// Size of a record for which a structure is made.
     usual_record_bytes: AtomicU32,
@@ -157,8 +153,6 @@ impl ReadBuffer {
             settings,
             capacity_bytes,
             left_bytes: AtomicU64::new(capacity_bytes),
-            most_borrowed_bytes: 0,
-            lent_bytes: AtomicU64::new(0),
             hash_seed,
             usual_record_bytes: AtomicU32::new(MIN_USUAL_RECORD_BYTES),
             floors: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -176,24 +170,6 @@ impl ReadBuffer {
             fills_dropped: AtomicU64::new(0),
             forwards: [AtomicU64::new(0), AtomicU64::new(0)],
         }
-    }
-
-    /// Makes the buffer for loans of at most `most_bytes`, if its structure can give memory back.
-    /// The limit is its own memory: it never gives back the bookkeeping for all of it.
-    pub(crate) fn borrowing(self, most_bytes: u64) -> Self {
-        let most_bytes = match self.settings.structure {
-            ReadBufferStructure::Hash => most_bytes.min(self.capacity_bytes),
-            ReadBufferStructure::Ordered => 0,
-        };
-        ReadBuffer {
-            most_borrowed_bytes: most_bytes,
-            ..self
-        }
-    }
-
-    /// Returns the maximum number of bytes that it may be lent.
-    pub(crate) fn most_borrowed_bytes(&self) -> u64 {
-        self.most_borrowed_bytes
     }
 
     /// Notes that a scan was positioned that wants its blocks kept. `block_misses` gives the blocks
@@ -218,7 +194,7 @@ impl ReadBuffer {
             gets: counts.hits + counts.misses,
             block_misses,
         };
-        let fewest = self.made_for_bytes() / BYTES_A_GET;
+        let fewest = self.capacity_bytes / BYTES_A_GET;
         let changes = self.boundary.look(ever, fewest);
         if changes {
             self.settle_limit();
@@ -361,7 +337,7 @@ impl ReadBuffer {
         // would wait for the closure.
         let record_bytes = self.usual_record_bytes.load(Ordering::Relaxed);
         let structure = self.structure.get_or_init(|| {
-            let bytes = self.made_for_bytes();
+            let bytes = self.capacity_bytes;
             match self.settings.structure {
                 ReadBufferStructure::Hash => {
                     Box::new(HashBuffer::new(bytes, record_bytes, self.hash_seed))

@@ -1,14 +1,14 @@
 //! The buffer's memory: its request to the division of the budget, its claim, its limit.
 //!
 //! The claim is the part of the budget that is set aside, and that the block cache lends. The limit is the
-//! most that the buffer may hold, loans of idle arenas included.
+//! most that the buffer may hold.
 
 use terrace_lsm::debug_expect::DebugExpect;
 use terrace_lsm::sync::atomic::Ordering;
 
 use super::ReadBuffer;
 use super::structure::Structure;
-use crate::memory::{self, Loan, READ_BUFFER, Request, Share};
+use crate::memory::{self, READ_BUFFER, Request, Share};
 
 /// Part of its size, in 64ths, beyond which a buffer holds entries in earnest. A structure takes eight
 /// without any.
@@ -17,13 +17,6 @@ const IN_EARNEST_64THS: u64 = 9;
 const YIELDED_64THS: u64 = 12;
 
 impl ReadBuffer {
-    /// Sets the bytes that idle arenas lend from now on, all in all. Entries beyond them leave as others
-    /// come.
-    pub(crate) fn borrow_memory(&self, bytes: u64) {
-        self.lent_bytes.store(bytes, Ordering::Relaxed);
-        self.settle_limit();
-    }
-
     /// Sets the structure's limit. Threads do it one at a time, so that the last one sets the last
     /// number, and after the structure was made, too.
     pub(super) fn settle_limit(&self) {
@@ -41,10 +34,9 @@ impl ReadBuffer {
     /// Returns its share of the memory that other consumers leave.
     #[inline]
     fn share(&self, request: Request) -> Share {
-        let loan = Loan::of_idle_arenas(self.lent_bytes.load(Ordering::Relaxed), 0);
         let left_bytes = self.left_bytes.load(Ordering::Relaxed);
         let requests = [request];
-        let mut shares = memory::divide(left_bytes, &requests, [loan]);
+        let mut shares = memory::divide(left_bytes, &requests);
         shares.next().debug_expect("a request has a share")
     }
 
@@ -52,12 +44,11 @@ impl ReadBuffer {
     /// entries each choose another demand.
     #[inline]
     fn request(&self, held_bytes: u64, is_awake: bool) -> Request {
-        let made_for_bytes = self.made_for_bytes();
-        let in_earnest_bytes = made_for_bytes / 64 * IN_EARNEST_64THS;
+        let in_earnest_bytes = self.capacity_bytes / 64 * IN_EARNEST_64THS;
         let is_yielded = self.boundary.is_yielded();
         let ceiling_bytes = match is_yielded {
             true => self.yielded_bytes(),
-            false => made_for_bytes,
+            false => self.capacity_bytes,
         };
         let demand_bytes = if !is_awake {
             // A structure that was emptied keeps a part: its floor.
@@ -69,7 +60,7 @@ impl ReadBuffer {
         };
         let floor_bytes = match is_awake && is_yielded {
             // It gives back as entries leave, and those beyond its size are the first.
-            true => held_bytes.min(made_for_bytes),
+            true => held_bytes.min(self.capacity_bytes),
             false => held_bytes,
         };
         Request {
@@ -77,7 +68,6 @@ impl ReadBuffer {
             floor_bytes,
             demand_bytes,
             max_bytes: self.capacity_bytes,
-            max_borrowed_bytes: self.most_borrowed_bytes,
             ceiling_bytes,
         }
     }
@@ -90,12 +80,8 @@ impl ReadBuffer {
     /// Returns the bytes that it keeps for the few gets of a store that is scanned.
     fn yielded_bytes(&self) -> u64 {
         let least_bytes = self.structure.get().map_or(0, |some| some.least_bytes());
-        let yielded_bytes = self.made_for_bytes() / 64 * YIELDED_64THS;
+        let yielded_bytes = self.capacity_bytes / 64 * YIELDED_64THS;
         yielded_bytes.max(least_bytes)
-    }
-
-    pub(super) fn made_for_bytes(&self) -> u64 {
-        self.capacity_bytes + self.most_borrowed_bytes
     }
 
     /// Returns whether it holds more than it claims, and is to claim more.

@@ -25,8 +25,8 @@ pub struct ReadBufferStatistics {
     pub sleeps: u64,
     /// Memory that it takes, bookkeeping included.
     pub bytes: u64,
-    /// Maximum memory that it may take now: with the loans of idle arenas, and without the part
-    /// that it leaves to blocks while scans are many and gets are few.
+    /// Maximum memory that it may take now. While scans are many and gets are few, it leaves a part to
+    /// blocks.
     pub capacity_bytes: u64,
 }
 

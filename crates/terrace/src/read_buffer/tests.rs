@@ -1,6 +1,6 @@
 //! The rules of the buffer, one by one, on every structure.
 
-mod lent;
+mod given_back;
 mod shares;
 mod yielded;
 
@@ -65,7 +65,7 @@ fn put(key: &[u8], value: &[u8]) -> WriteBatch {
 fn claimed_beside(buffer: &ReadBuffer, others_bytes: u64) -> u64 {
     let budget_bytes = buffer.capacity_bytes - others_bytes;
     buffer.settle_claim(|request| {
-        let share = memory::divide(budget_bytes, &[request], []).next().unwrap();
+        let share = memory::divide(budget_bytes, &[request]).next().unwrap();
         (share, share.bytes)
     })
 }

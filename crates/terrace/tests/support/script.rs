@@ -63,7 +63,6 @@ pub fn with_read_buffer(number: u64, options: Options) -> Options {
                 0 => ReadBufferStructure::Ordered,
                 _ => ReadBufferStructure::Hash,
             },
-            borrows_arenas: Some(true),
             while_blocks_fit: number % 12 < 6,
             ..options.constants
         },

@@ -15,7 +15,6 @@ use terrace_storage::{Clock, CountingStorage, Directory, ForkMark, Lock, OpenMod
 use super::Opened;
 use crate::Result;
 use crate::db::Store;
-use crate::db::arena_loan::ArenaLoan;
 use crate::db::arenas::Arenas;
 use crate::db::background::Background;
 use crate::db::backlog::Backlog;
@@ -61,7 +60,6 @@ pub(super) fn writes(
     state: &ManifestState,
     durability: Durability,
     region: Region,
-    arena_loan: ArenaLoan,
     backlog: Backlog,
 ) -> Writes {
     Writes {
@@ -71,7 +69,6 @@ pub(super) fn writes(
         hash_seed: state.identity.hash_seed,
         region,
         arenas: OrderedMutex::new(Arenas::default()),
-        arena_loan,
         backlog,
         persisted: AtomicU64::new(state.persisted_until),
         persist_on_seal: AtomicBool::new(false),

@@ -64,15 +64,13 @@ fn yield_to_scans(boundary: &Boundary) {
 }
 
 fn answer(line: &str) -> String {
-    let (mut own, mut may_borrow, mut lent, mut holds, mut least) = (0, 0, 0, 0, 0);
+    let (mut own, mut holds, mut least) = (0, 0, 0);
     let (mut is_awake, mut is_yielded) = (true, false);
     for measure in line.split_whitespace() {
         let (name, value) = measure.split_once('=').unwrap_or((measure, "0"));
         let value = value.parse().unwrap();
         match name {
             "own" => own = value,
-            "may_borrow" => may_borrow = value,
-            "lent" => lent = value,
             "holds" => holds = value,
             "least" => least = value,
             "asleep" => is_awake = false,
@@ -80,7 +78,7 @@ fn answer(line: &str) -> String {
             _ => panic!("no measure {name}"),
         }
     }
-    let buffer = buffer(Settings::default(), own).borrowing(may_borrow);
+    let buffer = buffer(Settings::default(), own);
     let limit_bytes = Arc::new(AtomicU64::new(0));
     let fake = Fake {
         memory_bytes: holds,
@@ -92,7 +90,7 @@ fn answer(line: &str) -> String {
     if is_yielded {
         yield_to_scans(&buffer.boundary);
     }
-    buffer.borrow_memory(lent);
+    buffer.settle_limit();
     let limit_bytes = limit_bytes.load(Ordering::Relaxed);
     assert_eq!(buffer.statistics().capacity_bytes, limit_bytes);
     format!("limit {limit_bytes}, claim {}", claimed(&buffer))
