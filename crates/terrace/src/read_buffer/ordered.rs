@@ -1,8 +1,7 @@
 //! One balanced tree under one lock: the ordered structure, to compare the hash with.
 //!
 //! Eviction is a clock whose hand walks over the keys in their order: an entry that was read since
-//! the hand passed stays. As in the hash, a full buffer takes a back-fill at the second miss of its
-//! key within a while. Readers and fills that find the lock taken go away.
+//! the hand passed stays. Readers and fills that find the lock taken go away.
 //!
 //! Keys share stripes by hash. Stripes are raised and compared under the lock.
 
@@ -19,8 +18,6 @@ const STRIPES: usize = 1 << 12;
 /// Bytes of an entry beside its key and value: its place in a node, half as many again that are
 /// free, and the two allocations' own.
 const BOOKKEEPING_BYTES: u64 = 112;
-/// Divisor of the memory: that part remembers misses, at four bytes each.
-const MISSES_PART: u64 = 64;
 
 /// See the head of the file.
 pub(super) struct OrderedBuffer {
@@ -37,8 +34,6 @@ struct Tree {
     /// The key at which the clock's hand stands.
     hand: Box<[u8]>,
     stripes: Vec<SequenceNumber>,
-    /// Half the hash of a key that was missed, where the hash says.
-    missed: Vec<u32>,
     counts: Counts,
 }
 
@@ -59,8 +54,7 @@ fn entry_bytes(full_key: &[u8], value: Option<&[u8]>) -> u64 {
 
 impl OrderedBuffer {
     pub(super) fn new(capacity_bytes: u64) -> Self {
-        let missed = (capacity_bytes / MISSES_PART / 4).max(1) as usize;
-        let fixed_bytes = (missed * 4 + STRIPES * 8) as u64;
+        let fixed_bytes = (STRIPES * 8) as u64;
         OrderedBuffer {
             capacity_bytes: capacity_bytes.saturating_sub(fixed_bytes),
             fixed_bytes,
@@ -69,7 +63,6 @@ impl OrderedBuffer {
                 entries_bytes: 0,
                 hand: Box::default(),
                 stripes: vec![0; STRIPES],
-                missed: vec![0; missed],
                 counts: Counts::default(),
             }),
             memory_bytes: AtomicU64::new(fixed_bytes),
@@ -87,14 +80,6 @@ impl Tree {
         if let Some(stripe) = self.stripe(key) {
             *stripe = sequence.max(*stripe);
         }
-    }
-
-    fn missed_before(&mut self, key: &Key<'_>) -> bool {
-        let place = key.hash as usize % self.missed.len();
-        // A miss is never zero, as empty places are.
-        let fingerprint = (key.hash >> 32) as u32 | 1;
-        let noted = self.missed.get_mut(place);
-        noted.is_some_and(|noted| std::mem::replace(noted, fingerprint) == fingerprint)
     }
 
     /// Stores a version of a key, if it fits at all.
@@ -199,11 +184,6 @@ impl Structure for OrderedBuffer {
             return Fill::NotWanted;
         };
         let full_key = full_key(key);
-        let bytes = entry_bytes(&full_key, version.value);
-        let is_full = tree.entries_bytes + bytes > self.capacity_bytes;
-        if is_full && !tree.missed_before(key) {
-            return Fill::NotWanted;
-        }
         if tree.stripe(key).is_none_or(|stripe| *stripe > read_at) {
             return Fill::Outdated;
         }

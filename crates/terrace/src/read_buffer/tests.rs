@@ -39,12 +39,10 @@ fn of(key: &[u8]) -> Key<'_> {
     Key::new(KEYSPACE, key, key_hash(key, SEED))
 }
 
-/// Offers a version twice, since a full buffer does not want a key that was missed once.
+/// Offers a version.
 fn fill(buffer: &ReadBuffer, key: &[u8], sequence: u64, value: &[u8], read_at: u64) {
     let value = Some(value);
-    for _ in 0..2 {
-        buffer.fill(&of(key), Version { sequence, value }, read_at);
-    }
+    buffer.fill(&of(key), Version { sequence, value }, read_at);
 }
 
 fn get(buffer: &ReadBuffer, key: &[u8], snapshot: u64) -> Option<Found> {
@@ -288,41 +286,9 @@ fn eviction_keeps_what_is_read_and_bounds_what_is_held() {
     }
 }
 
-/// A walk over all keys, each read once, leaves a full buffer as it is.
+/// A load leaves a buffer full of entries that no read asked for: reads take their place at once.
 #[test]
-fn what_is_read_once_pushes_nothing_out() {
-    const CAPACITY_BYTES: u64 = 64 << 10;
-    // There are more small records than places: many lie in the ring, and nothing names them.
-    let sizes = [100, 20].into_iter();
-    let each = |bytes| each_with(ForwardPolicy::Resident, CAPACITY_BYTES).map(move |b| (b, bytes));
-    for (buffer, value_bytes) in sizes.flat_map(each) {
-        let content = vec![7; value_bytes];
-        let walk = |numbers: std::ops::Range<u64>| {
-            for number in numbers {
-                let value = Some(content.as_slice());
-                let key = number.to_be_bytes();
-                let version = Version { sequence: 1, value };
-                buffer.fill(&of(&key), version, 1);
-            }
-            let statistics = buffer.statistics();
-            (statistics.fills_taken, statistics.evictions)
-        };
-        let (taken, _) = walk(0..1_000);
-        assert!(taken > 100, "{taken}, and there was room");
-        let before = walk(1_000..4_000);
-        let after = walk(4_000..9_000);
-        let [taken, evicted] = [after.0 - before.0, after.1 - before.1];
-        assert!(
-            taken < 8 && evicted < 8,
-            "{value_bytes}: {taken}, {evicted}"
-        );
-    }
-}
-
-/// A load leaves a buffer full of entries that no read asked for: reads take their place at once,
-/// and then leave each other theirs.
-#[test]
-fn what_was_written_and_never_read_gives_way_at_first_misses() {
+fn what_was_written_and_never_read_gives_way_to_reads() {
     let options = Settings {
         policy: ForwardPolicy::All,
         ..Settings::default()
@@ -344,12 +310,6 @@ fn what_was_written_and_never_read_gives_way_at_first_misses() {
     let held = buffer.statistics().bytes / 150;
     let taken = walk(10_000..10_000 + held / 2);
     assert!(taken > held * 4 / 10, "{taken} of {}", held / 2);
-    walk(20_000..20_000 + 4 * held);
-    let taken = walk(30_000..30_000 + held);
-    assert!(
-        taken < held / 20,
-        "{taken} of {held}, and reads had brought what is held"
-    );
 }
 
 #[test]
@@ -374,7 +334,7 @@ fn places_for_records_of_their_size_leave_the_memory_to_records() {
     let large = (held(0, 1000), held(2016, 1000));
     assert!(large.1 > large.0 + large.0 / 20, "{large:?}");
     assert!(large.1 > CAPACITY_BYTES * 91 / 100, "{large:?}");
-    // Six slots a bucket are too few for some of these small records.
+    // Seven slots a bucket are too few for some of these small records.
     let small = (held(100, 100), held(2016, 100));
     assert!(small.0 > CAPACITY_BYTES * 80 / 100, "{small:?}");
     assert!(small.1 < small.0 / 2, "{small:?}");
@@ -402,7 +362,7 @@ fn a_buffer_claims_all_once_it_holds_entries_and_little_before() {
 }
 
 #[test]
-fn a_buffer_that_was_full_and_slept_fills_at_first_misses_again() {
+fn a_buffer_that_was_full_and_slept_fills_again() {
     for buffer in each() {
         let is_taken = |number: u64| {
             let before = buffer.statistics().fills_taken;

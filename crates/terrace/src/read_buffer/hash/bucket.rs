@@ -1,4 +1,4 @@
-//! One cache line of the table: the places of some entries, the latest misses, and the stripe.
+//! One cache line of the table: the places of some entries, and the stripe.
 //!
 //! A get that finds nothing, and a forward of a key that is not held, touch this line and take no
 //! lock. Slots change under the lock of the bucket's shard only.
@@ -8,39 +8,24 @@ use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use crate::SequenceNumber;
 
 /// Entries that a bucket can name.
-pub(super) const SLOTS: usize = 6;
-/// A key missed this many other misses ago is still known.
-pub(super) const MISSES: u32 = 4;
+pub(super) const SLOTS: usize = 7;
 
-/// The side that an entry comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bringer {
-    Read,
-    Write,
-}
-
-/// The place of an entry, and how often it was read: the fingerprint of its key (29 bits), whether
-/// a read ever asked for it (1 bit), its uses (2 bits), its place plus one (32 bits). All zeros
-/// name nothing.
+/// The place of an entry, and how often it was read: the fingerprint of its key (30 bits), its uses (2
+/// bits), its place plus one (32 bits). All zeros name nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot(u64);
 
 impl Slot {
     const EMPTY: Slot = Slot(0);
     const MOST_USES: u64 = 3;
-    const ASKED_FOR: u64 = 1 << 34;
 
-    /// Names an entry that a write or a read brings.
-    pub(super) fn new(hash: u64, place: u32, bringer: Bringer) -> Self {
-        let asked_for = match bringer {
-            Bringer::Read => Slot::ASKED_FOR,
-            Bringer::Write => 0,
-        };
-        Slot(hash << 35 | asked_for | (u64::from(place) + 1))
+    /// Names an entry.
+    pub(super) fn new(hash: u64, place: u32) -> Self {
+        Slot(hash << 34 | (u64::from(place) + 1))
     }
 
     fn is_of(self, hash: u64) -> bool {
-        self != Slot::EMPTY && self.0 >> 35 == hash & ((1 << 29) - 1)
+        self != Slot::EMPTY && self.0 >> 34 == hash & ((1 << 30) - 1)
     }
 
     fn place(self) -> u32 {
@@ -61,8 +46,6 @@ impl Slot {
 #[repr(align(64))]
 pub(super) struct Bucket {
     slots: [AtomicU64; SLOTS],
-    /// Sixteen bits of each of the last misses, the latest lowest.
-    missed: AtomicU64,
     /// The highest number forwarded.
     stripe: AtomicU64,
 }
@@ -71,7 +54,6 @@ impl Bucket {
     pub(super) fn new() -> Self {
         Bucket {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),
-            missed: AtomicU64::new(0),
             stripe: AtomicU64::new(0),
         }
     }
@@ -122,18 +104,6 @@ impl Bucket {
     pub(super) fn clear(&self) {
         self.slots.iter().for_each(clear);
     }
-
-    /// Notes a miss. Returns whether the same key was among the last `among` ones.
-    pub(super) fn missed_before(&self, hash: u64, among: u32) -> bool {
-        // A miss is never zero, as empty lanes are.
-        let lane = (hash >> 14 & 0xffff).max(1);
-        let missed = self.missed.load(Ordering::Relaxed);
-        let found = (0..among.min(MISSES)).any(|at| missed >> (16 * at) & 0xffff == lane);
-        if !found {
-            self.missed.store(missed << 16 | lane, Ordering::Relaxed);
-        }
-        found
-    }
 }
 
 /// Makes a slot name nothing.
@@ -145,14 +115,8 @@ pub(super) fn clear(slot: &AtomicU64) {
 pub(super) fn used(slot: &AtomicU64) {
     let found = Slot(slot.load(Ordering::Relaxed));
     if found.uses() < Slot::MOST_USES {
-        let used = found.with_uses(found.uses() + 1).0 | Slot::ASKED_FOR;
-        slot.store(used, Ordering::Relaxed);
+        slot.store(found.with_uses(found.uses() + 1).0, Ordering::Relaxed);
     }
-}
-
-/// Returns whether a read brought the entry, or found it since.
-pub(super) fn is_asked_for(slot: &AtomicU64) -> bool {
-    slot.load(Ordering::Relaxed) & Slot::ASKED_FOR != 0
 }
 
 /// Returns whether the entry was read since it was last named or moved.

@@ -5,15 +5,8 @@
 //! stripe too. A thread that finds no trace of a key there is done after one line, without a lock.
 //!
 //! Eviction is a ring's own: the oldest entry leaves, unless it was read since it came. Then it
-//! moves to the front again, with one use less (S3-FIFO's main queue). While there is room, every
-//! back-fill is taken: a buffer that has yet to fill loses nothing by it, and would be long about
-//! it otherwise. From then on a key enters only at its second miss within a while. That is twice
-//! as many misses of the bucket as entries of its size would fit. (In a simulation, 0.377 of YCSB
-//! C's gets then miss a buffer for a quarter of 2,000,000 records. With half as many misses as
-//! entries 0.381 miss; in a cache with a count for each key, 0.375.) So gets that walk over the
-//! whole store, or draw from all of it alike, push out little. As long as the entries that leave
-//! are a write's and no read ever asked for them, the first miss is enough again: a load leaves the
-//! buffer full of them.
+//! moves to the front again, with one use less (S3-FIFO's main queue). So a walk by gets over the whole
+//! store pushes out what was not read meanwhile.
 //!
 //! Why not `quick_cache`: its shard locks are its own, so that the check of a stripe and the insert
 //! would need a lock around it on every write. An entry would be two allocations and some 60 bytes
@@ -25,17 +18,17 @@
 mod bucket;
 mod ring;
 
-use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use terrace_lsm::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use terrace_lsm::sync::{Mutex, MutexGuard, hint};
 use terrace_lsm::table::key_hash;
 
-use self::bucket::{Bringer, Bucket, MISSES, Slot};
+use self::bucket::{Bucket, Slot};
 use self::ring::{Ring, entry_bytes};
 use super::structure::{Counts, Fill, Found, Key, SHRINK_PACE, Structure, Version};
 use crate::KeyspaceId;
 use crate::SequenceNumber;
 
-/// Entries of the usual size to a bucket, whose six slots are too few for one in twenty.
+/// Entries of the usual size to a bucket, whose seven slots are too few for one in fifty.
 const ENTRIES_A_BUCKET: usize = 4;
 /// Divisor of the memory: at least that part of it is buckets. There are fewer of larger entries,
 /// and nearly all find a slot.
@@ -64,8 +57,6 @@ pub(super) struct HashBuffer {
     buckets: Box<[Bucket]>,
     shards: Box<[Shard]>,
     most_entry_bytes: usize,
-    /// Bytes of entries that are a bucket's share.
-    bucket_entries_bytes: usize,
     rings_least_bytes: u64,
     hash_seed: u64,
     /// Number of shards that were asked to shrink.
@@ -77,8 +68,6 @@ pub(super) struct HashBuffer {
 #[repr(align(128))]
 struct Shard {
     inner: Mutex<Inner>,
-    /// Whether entries had to leave, and a read had once asked for one of the last that did.
-    is_full: AtomicBool,
     misses: AtomicU64,
 }
 
@@ -119,14 +108,12 @@ impl HashBuffer {
                 ring: Ring::new(ring_bytes, chunk_bytes),
                 counts: Counts::default(),
             }),
-            is_full: AtomicBool::new(false),
             misses: AtomicU64::new(0),
         };
         HashBuffer {
             buckets: (0..buckets).map(|_| Bucket::new()).collect(),
             shards: (0..shards).map(|_| shard()).collect(),
             most_entry_bytes: MOST_ENTRY_BYTES.min(chunk_bytes / 2),
-            bucket_entries_bytes: rings_bytes / buckets,
             rings_least_bytes: ring::least_bytes(chunk_bytes) * shards as u64,
             hash_seed,
             shrunk: AtomicUsize::new(0),
@@ -157,26 +144,23 @@ impl HashBuffer {
     /// Adds an entry for a key that has none. Returns its slot, unless the entry is too large.
     fn insert<'a>(
         &self,
-        (bucket, shard): (&'a Bucket, &Shard),
+        bucket: &'a Bucket,
         inner: &mut Inner,
         key: &Key<'_>,
         version: Version<'_>,
-        bringer: Bringer,
     ) -> Option<&'a AtomicU64> {
         let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
         if bytes > self.most_entry_bytes {
             return None;
         }
         let before = inner.ring.memory_bytes();
-        if !inner.ring.has_room(bytes)
-            && let Some(in_demand) = self.make_room(inner, bytes)
-        {
-            shard.is_full.store(in_demand, Ordering::Relaxed);
+        if !inner.ring.has_room(bytes) {
+            self.make_room(inner, bytes);
         }
         let place = inner.ring.push(key, version);
         self.count_memory(before, inner.ring.memory_bytes());
         let place = place?;
-        let (slot, displaced) = bucket.name(Slot::new(key.hash, place, bringer));
+        let (slot, displaced) = bucket.name(Slot::new(key.hash, place));
         inner.counts.evictions += u64::from(displaced);
         Some(slot)
     }
@@ -190,20 +174,19 @@ impl HashBuffer {
     }
 
     /// Evicts entries until there is room for `bytes`, or, in a ring that holds more than it may, a
-    /// multiple of them has left. Returns whether a read ever asked for one of the entries, if any
-    /// could still be found.
-    fn make_room(&self, inner: &mut Inner, bytes: usize) -> Option<bool> {
+    /// multiple of them has left.
+    fn make_room(&self, inner: &mut Inner, bytes: usize) {
         let begun_with = inner.ring.held_bytes();
         self.evict(inner, |ring| {
             let left_bytes = begun_with.saturating_sub(ring.held_bytes());
             ring.has_room(bytes)
                 || ring.has_place(bytes) && left_bytes >= SHRINK_PACE * bytes as u64
-        })
+        });
     }
 
-    /// Evicts entries until `is_enough`; returns the same as [`HashBuffer::make_room`].
-    fn evict(&self, inner: &mut Inner, is_enough: impl Fn(&Ring) -> bool) -> Option<bool> {
-        let (mut moves, mut in_demand) = (MOVES, None);
+    /// Evicts entries until `is_enough`.
+    fn evict(&self, inner: &mut Inner, is_enough: impl Fn(&Ring) -> bool) {
+        let mut moves = MOVES;
         while !is_enough(&inner.ring) {
             let Some((place, entry)) = inner.ring.oldest() else {
                 break;
@@ -225,11 +208,9 @@ impl HashBuffer {
             } else {
                 inner.ring.drop_oldest();
             }
-            in_demand = Some(in_demand == Some(true) || bucket::is_asked_for(slot));
             bucket::clear(slot);
             inner.counts.evictions += 1;
         }
-        in_demand
     }
 }
 
@@ -271,21 +252,14 @@ impl Structure for HashBuffer {
         }
         let mut inner = shard.inner.lock();
         let inner = &mut *inner;
-        let mut bringer = Bringer::Write;
         match Self::find(bucket, &inner.ring, key) {
             Some((_, place)) if inner.ring.is_newer(place, version.sequence) => return false,
             Some((_, place)) if inner.ring.overwrite(place, key, version) => return true,
-            Some((slot, _)) => {
-                if bucket::is_asked_for(slot) {
-                    bringer = Bringer::Read;
-                }
-                bucket::clear(slot);
-            }
+            Some((slot, _)) => bucket::clear(slot),
             None if !insert => return false,
             None => {}
         }
-        self.insert((bucket, shard), inner, key, version, bringer)
-            .is_some()
+        self.insert(bucket, inner, key, version).is_some()
     }
 
     fn invalidate(&self, key: &Key<'_>, sequence: SequenceNumber) {
@@ -306,12 +280,7 @@ impl Structure for HashBuffer {
             return Fill::NotWanted;
         };
         let bytes = entry_bytes(key.bytes.len(), version.value.map_or(0, <[u8]>::len));
-        let among = (2 * self.bucket_entries_bytes).div_ceil(bytes);
-        let among = among.clamp(1, MISSES as usize);
-        let is_wanted = || {
-            !shard.is_full.load(Ordering::Relaxed) || bucket.missed_before(key.hash, among as u32)
-        };
-        if bytes > self.most_entry_bytes || !is_wanted() {
+        if bytes > self.most_entry_bytes {
             return Fill::NotWanted;
         }
         let Some(mut inner) = shard.try_lock() else {
@@ -325,8 +294,7 @@ impl Structure for HashBuffer {
             // The entry is from before a floor: it would be in the way for ever.
             bucket::clear(slot);
         }
-        let Some(slot) = self.insert((bucket, shard), &mut inner, key, version, Bringer::Read)
-        else {
+        let Some(slot) = self.insert(bucket, &mut inner, key, version) else {
             return Fill::NotWanted;
         };
         // After the slot: a forward that did not find it has raised the stripe before.
@@ -343,7 +311,6 @@ impl Structure for HashBuffer {
             let mut inner = shard.inner.lock();
             buckets.iter().for_each(Bucket::clear);
             let freed = inner.ring.clear();
-            shard.is_full.store(false, Ordering::Relaxed);
             self.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
         }
     }
@@ -372,9 +339,7 @@ impl Structure for HashBuffer {
     fn limit(&self, bytes: u64) {
         let of_ring = bytes.saturating_sub(self.buckets_bytes()) / self.shards.len() as u64;
         for shard in &self.shards {
-            if shard.inner.lock().ring.limit(of_ring) {
-                shard.is_full.store(false, Ordering::Relaxed);
-            }
+            shard.inner.lock().ring.limit(of_ring);
         }
     }
 

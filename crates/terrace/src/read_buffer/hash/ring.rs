@@ -147,17 +147,15 @@ impl Ring {
         std::mem::take(&mut self.memory_bytes)
     }
 
-    /// Sets the memory that it may take from now on. Bytes beyond it leave as entries come. Returns
-    /// whether the limit is higher than before.
-    pub(super) fn limit(&mut self, bytes: u64) -> bool {
-        let (chunk, before) = (self.chunk_bytes as u64, self.limit_bytes);
+    /// Sets the memory that it may take from now on. Bytes beyond it leave as entries come.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        let chunk = self.chunk_bytes as u64;
         // Below its capacity the ring holds parts of two chunks, the head's and the tail's, and one
         // between.
         self.limit_bytes = match bytes >= self.capacity_bytes {
             true => self.capacity_bytes,
             false => bytes.saturating_sub(2 * chunk).max(chunk),
         };
-        self.limit_bytes > before
     }
 
     fn place(&self, at: u64) -> u32 {

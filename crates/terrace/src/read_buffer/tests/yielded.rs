@@ -61,7 +61,7 @@ fn what_is_yielded_goes_in_steps_and_is_claimed_no_more() {
     let now = buffer.statistics();
     assert!(now.bytes <= now.capacity_bytes && now.capacity_bytes < CAPACITY_BYTES / 2);
     assert_eq!(claimed(&buffer), now.capacity_bytes);
-    // A full buffer takes keys that miss twice; and the first entries have gone.
+    // It takes others, and the first entries have gone.
     fill(&buffer, b"k", 1, b"v", 1);
     assert_eq!(get(&buffer, b"k", 1), value(b"v"));
     assert_eq!(get(&buffer, &0_u64.to_be_bytes(), 1), None);
