@@ -76,7 +76,7 @@ impl Forwarding<'_> {
         add(all_stored, self.stored);
         add(all_skipped, self.told - self.stored);
         if structure.memory_bytes() > buffer.limit_bytes() {
-            // All writes count, stored here or not: they take the memory of arenas.
+            // All writes count, stored here or not, so that it comes back in any case.
             structure.shrink(SHRINK_PACE * payload_bytes as u64);
         }
         let is_worth =

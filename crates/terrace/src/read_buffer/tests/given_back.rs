@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The buffer gives memory back as writes come, three bytes for each, and grows again when it may. Its answers are right all the while.
+/// The buffer gives memory back as writes come, three bytes for each, and grows again when it may. Its
+/// answers are right all the while.
 #[test]
 fn memory_is_given_back_as_entries_come_and_used_again() {
     const CAPACITY_BYTES: u64 = 3 << 19;
