@@ -205,7 +205,7 @@ impl Structure for OrderedBuffer {
         self.memory_bytes.store(self.fixed_bytes, Ordering::Relaxed);
     }
 
-    /// Does nothing: freed memory stays with the allocator, so the tree is lent nothing.
+    /// Does nothing: freed memory stays with the allocator, so a smaller tree would free none.
     fn limit(&self, _bytes: u64) {}
 
     fn shrink(&self, _bytes: u64) {}

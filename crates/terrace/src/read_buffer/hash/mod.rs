@@ -5,8 +5,8 @@
 //! stripe too. A thread that finds no trace of a key there is done after one line, without a lock.
 //!
 //! Eviction is a ring's own: the oldest entry leaves, unless it was read since it came. Then it
-//! moves to the front again, with one use less (S3-FIFO's main queue). So a walk by gets over the whole
-//! store pushes out what was not read meanwhile.
+//! moves to the front again, with one use less (S3-FIFO's main queue). So entries that are read again
+//! outlive a walk by gets over the whole store.
 //!
 //! Why not `quick_cache`: its shard locks are its own, so that the check of a stripe and the insert
 //! would need a lock around it on every write. An entry would be two allocations and some 60 bytes
