@@ -120,9 +120,21 @@ pub enum Error {
         /// The region's owner, or the place of the writes, and what to do.
         detail: String,
     },
-    /// A key was written after it was read, or may have been. Read again and retry. No call of today
-    /// returns it: compare-and-set retries by itself.
-    Conflict,
+    /// A key was written after it was read, or may have been. Nothing was written. Read again and retry.
+    Conflict {
+        /// The keyspace.
+        keyspace: String,
+        /// The key, as bytes. Of a range that was read it is one of the range.
+        key: Vec<u8>,
+    },
+    /// A transaction would take more memory than it may. Nothing has changed; it can be committed as it is.
+    TransactionTooLarge {
+        /// The bytes that its writes, and the keys and ranges that it has read, would take; where the store
+        /// bounds its memory, those of all transactions together, if they are the more.
+        bytes: u64,
+        /// The maximum.
+        max_bytes: u64,
+    },
     /// The bytes of a key or value are none of the type by which they are read: another type, or another
     /// version of it, wrote them. See `Typed`.
     OtherType {
@@ -138,6 +150,9 @@ pub enum Error {
     /// The write would have waited for flush or compaction, and was not to. Nothing was written;
     /// try again later.
     WouldStall,
+    /// The read would have to wait for a device, and was to be answered from memory alone. Nothing was read;
+    /// read without `ReadOptions::memory_only` where waiting does no harm.
+    WouldBlock,
     /// A sync failed earlier, and its writes may or may not be durable; or a step of the store
     /// panicked. Reads go on; writes are refused until the store is reopened.
     Poisoned {

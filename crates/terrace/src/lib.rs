@@ -48,12 +48,15 @@ mod randomness;
 mod read_buffer;
 mod stall_cause;
 mod thread_start;
+mod transaction;
 #[cfg(feature = "typed")]
 mod typed;
 mod write_buffer;
 
 pub use db::compaction_history::{Compaction, CompactionKind};
 pub use db::entries::Entries;
+#[doc(hidden)]
+pub use db::entries::Moves;
 pub use db::handle::Db;
 pub use db::ingest::Ingestion;
 pub use db::iterator::{DbIterator, IterOptions};
@@ -67,7 +70,7 @@ pub use db::recover::Recovery;
 pub use db::snapshot::Snapshot;
 pub use db::statistics::{
     ArenaStatistics, KeyspaceReport, LevelStatistics, LevelsReport, MemoryStatistics, Sequences,
-    Statistics, SubLevelReport, TableReport, WriteRateStatistics,
+    Statistics, SubLevelReport, TableReport, TransactionStatistics, WriteRateStatistics,
 };
 pub use db::value::Value;
 pub use db::verify::{Problem, VerifyReport};
@@ -95,6 +98,9 @@ pub use terrace_region;
 /// Places of files; the trait [`Storage`](terrace_storage::Storage) is that of [`Options::storage`].
 pub use terrace_storage;
 pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
+pub use transaction::{
+    Isolation, Savepoint, Transaction, TransactionIterator, TransactionOptions, Unchanged,
+};
 #[cfg(feature = "typed")]
 pub use typed::{DecodeKey, EncodeKey, Typed, TypedEntries};
 pub use write_buffer::batch::WriteBatch;

@@ -11,8 +11,9 @@
 //! The consumers choose floors and demands by rules of their own: sleep and wake, gets against scans.
 //! `db/memory_budget.rs` has the list of a store's consumers.
 
-/// Filters and top indexes of open tables. A part of the budget only where that bounds the whole store.
-pub(crate) const TABLES: &str = "open tables";
+/// Filters and top indexes of open tables, and the memory of transactions. A part of the budget only where
+/// that bounds the whole store.
+pub(crate) const HELD: &str = "open tables and transactions";
 /// The newest versions of keys that are read again and again.
 pub(crate) const READ_BUFFER: &str = "read buffer";
 /// The blocks of tables, pinned ones included.

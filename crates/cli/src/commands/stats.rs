@@ -147,6 +147,20 @@ fn upkeep(text: &mut Sections, statistics: &Statistics) {
         );
         text.line("live snapshots", shown);
     }
+    let transactions = &statistics.transactions;
+    if transactions.open + transactions.committed + transactions.conflicts > 0 {
+        let oldest = transactions.oldest_s;
+        let oldest = oldest.map_or(String::new(), |age_s| {
+            format!(", the oldest for {age_s:.1} s")
+        });
+        let shown = format!(
+            "{} open{oldest}; {} committed, {} refused",
+            count(transactions.open),
+            count(transactions.committed),
+            count(transactions.conflicts),
+        );
+        text.line("transactions", shown);
+    }
     if statistics.tables_to_delete > 0 {
         text.line(
             "files still to delete",

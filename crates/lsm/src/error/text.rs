@@ -11,7 +11,7 @@ use crate::{Error, RegionLoss};
 
 const CALLED_FROM_LISTENER: &str = "an event listener called what waits for the store, which waits \
     for the listener; hand the call to a thread of your own";
-const CONFLICT: &str = "a key was written after it was read; read it again and retry";
+const WOULD_BLOCK: &str = "the answer is not in memory; read it without `memory_only` where waiting for a device does no harm";
 const WOULD_STALL: &str = "flush or compaction is behind and the write would have to wait; try again \
     later, or write without no_stall";
 const FORKED: &str = "the store belongs to the process that this one was forked from; fork before the \
@@ -106,15 +106,13 @@ impl fmt::Display for Error {
                 "writes are refused since an earlier failure: {cause}; close and reopen the store"
             ),
             Error::Panicked { step, message } => write_panicked(f, step, message),
-            Error::NoInspection { path, detail } => write!(
-                f,
-                "there can be no inspection socket at {}: {}",
-                Escaped::path(path),
-                Escaped::message(detail)
-            ),
+            Error::NoInspection { path, detail } => write_no_inspection(f, path, detail),
             Error::Owner(what) | Error::NoAnswer(what) => Escaped::message(what).fmt(f),
             Error::CalledFromListener => f.write_str(CALLED_FROM_LISTENER),
-            Error::Conflict => f.write_str(CONFLICT),
+            Error::Conflict { keyspace, key } => write_conflict(f, keyspace, key),
+            Error::TransactionTooLarge { bytes, max_bytes } => {
+                write_large_transaction(f, *bytes, *max_bytes)
+            }
             Error::OtherType {
                 keyspace,
                 key,
@@ -122,10 +120,37 @@ impl fmt::Display for Error {
                 expected,
             } => write_other_type(f, keyspace, key, part, expected),
             Error::WouldStall => f.write_str(WOULD_STALL),
+            Error::WouldBlock => f.write_str(WOULD_BLOCK),
             Error::Closed => f.write_str("the store is closed"),
             Error::Forked => f.write_str(FORKED),
         }
     }
+}
+
+fn write_conflict(f: &mut fmt::Formatter<'_>, keyspace: &str, key: &[u8]) -> fmt::Result {
+    write!(
+        f,
+        "keyspace \"{}\": key \"{}\" was written after it was read; read it again and retry",
+        Escaped::name(keyspace),
+        Escaped::bytes(key)
+    )
+}
+
+fn write_large_transaction(f: &mut fmt::Formatter<'_>, bytes: u64, max_bytes: u64) -> fmt::Result {
+    write!(
+        f,
+        "the transaction would take {bytes} bytes, and {max_bytes} are allowed; commit it in parts, or \
+         raise `TransactionOptions::max_transaction_bytes` (and `Options::memory_bytes`, where it is set)"
+    )
+}
+
+fn write_no_inspection(f: &mut fmt::Formatter<'_>, path: &Path, detail: &str) -> fmt::Result {
+    write!(
+        f,
+        "there can be no inspection socket at {}: {}",
+        Escaped::path(path),
+        Escaped::message(detail)
+    )
 }
 
 fn write_panicked(f: &mut fmt::Formatter<'_>, step: &str, message: &str) -> fmt::Result {

@@ -59,7 +59,7 @@ pub use manifest::{
 pub use number_limits::MAX_NUMBER;
 pub use state::{LiveArena, ManifestState};
 pub use sub_level_cursor::SubLevelCursor;
-pub use table_meta::{Bounds, KeyRange, ObsoleteTables, Table, TableMeta};
+pub use table_meta::{Bounds, KeyRange, ObsoleteTables, OpenTable, Table, TableMeta};
 pub use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
 
 /// The name of the keyspace that every store has.

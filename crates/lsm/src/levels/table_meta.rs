@@ -296,6 +296,14 @@ impl Table {
         Ok(OpenTable::Cached(reader))
     }
 
+    /// Returns the file if it is open already.
+    pub fn if_open<'a>(&'a self, tables: &TableCache) -> Option<OpenTable<'a>> {
+        match self.file.kept_open.get() {
+            Some(Some(kept)) => Some(OpenTable::Kept(kept.reader())),
+            _ => tables.if_open(self.number).map(OpenTable::Cached),
+        }
+    }
+
     /// Lets the file be deleted as soon as no version lists the table.
     pub(super) fn mark_removed(&self) {
         self.file.removed.store(true, Ordering::Release);

@@ -158,10 +158,10 @@ pub struct BlockCache {
     capacity_bytes: u64,
     most_pinned_bytes: u64,
     has_places: bool,
-    /// Whether filters and top indexes of open tables are a part of the budget.
-    holds_tables: bool,
+    /// Whether the bytes that others hold are a part of the budget.
+    counts_held: bool,
     /// Bytes of these, changed under the lock.
-    tables_bytes: AtomicU64,
+    held_bytes: AtomicU64,
     /// Pinned, and lent to others.
     given: Mutex<Given>,
     hits: AtomicU64,
@@ -212,8 +212,8 @@ impl BlockCache {
             capacity_bytes,
             most_pinned_bytes: capacity_bytes / 4,
             has_places: true,
-            holds_tables: false,
-            tables_bytes: AtomicU64::new(0),
+            counts_held: false,
+            held_bytes: AtomicU64::new(0),
             given: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -231,34 +231,35 @@ impl BlockCache {
         }
     }
 
-    /// Returns the same cache with a budget that filters and top indexes of open tables are a part of.
-    pub fn holding_tables(self) -> Self {
+    /// Returns the same cache with a budget that the bytes are a part of that others hold: filters and top
+    /// indexes of open tables, and transactions.
+    pub fn counting_held(self) -> Self {
         BlockCache {
-            holds_tables: true,
+            counts_held: true,
             ..self
         }
     }
 
-    /// Returns the bytes of the budget that filters and top indexes of open tables take.
-    pub fn tables_bytes(&self) -> u64 {
-        self.tables_bytes.load(Ordering::Relaxed)
+    /// Returns the bytes of the budget that open tables and transactions take.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes of the budget for a table that was opened. Its reader gives them back.
-    pub(super) fn hold_table(&self, bytes: u64) {
-        self.change_tables(|tables_bytes| tables_bytes + bytes);
+    /// Takes bytes of the budget, for as long as a table or a transaction is open.
+    pub fn hold(&self, bytes: u64) {
+        self.change_held(|held_bytes| held_bytes + bytes);
     }
 
-    /// Gives the bytes of a table back.
-    pub(super) fn release_table(&self, bytes: u64) {
-        self.change_tables(|tables_bytes| tables_bytes - bytes);
+    /// Gives bytes back that [`BlockCache::hold`] took.
+    pub fn release(&self, bytes: u64) {
+        self.change_held(|held_bytes| held_bytes - bytes);
     }
 
-    fn change_tables(&self, changed: impl FnOnce(u64) -> u64) {
-        if self.holds_tables {
+    fn change_held(&self, changed: impl FnOnce(u64) -> u64) {
+        if self.counts_held {
             let given = self.given.lock();
-            let bytes = changed(self.tables_bytes());
-            self.tables_bytes.store(bytes, Ordering::Relaxed);
+            let bytes = changed(self.held_bytes());
+            self.held_bytes.store(bytes, Ordering::Relaxed);
             self.give(*given);
         }
     }
@@ -368,7 +369,7 @@ impl BlockCache {
     fn give(&self, given: Given) {
         let leaving = given.leaving.map(|leaving| leaving.lent_bytes);
         let lent_bytes = leaving.unwrap_or(given.lent_bytes);
-        let bytes = self.tables_bytes() + given.pinned_bytes + lent_bytes;
+        let bytes = self.held_bytes() + given.pinned_bytes + lent_bytes;
         self.blocks
             .set_capacity(self.capacity_bytes.saturating_sub(bytes));
         // After the capacity, as `was_full`: a finding of before it is forgotten.

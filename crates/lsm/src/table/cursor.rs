@@ -212,6 +212,7 @@ impl TableCursor {
                     block
                 }
                 None => {
+                    options.check_may_read()?;
                     let source = table.source();
                     let read = self.ahead.block(source, partition, self.at, handle, walk)?;
                     table.keep(&place, read, options)

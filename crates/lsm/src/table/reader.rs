@@ -40,6 +40,8 @@ pub struct CursorOptions {
     pub fill_cache: bool,
     /// Take blocks from the cache. A reader that does not sees the bytes that lie in the file now.
     pub(crate) ask_cache: bool,
+    /// Fail where a file would have to be read.
+    pub memory_only: bool,
 }
 
 impl CursorOptions {
@@ -49,6 +51,7 @@ impl CursorOptions {
             purpose: Purpose::Read,
             fill_cache: fill_cache && !verify,
             ask_cache: !verify,
+            memory_only: false,
         }
     }
 
@@ -63,6 +66,15 @@ impl CursorOptions {
             purpose,
             fill_cache: false,
             ask_cache: true,
+            memory_only: false,
+        }
+    }
+
+    /// Refuses to read a file for one that may not wait for it.
+    pub(crate) fn check_may_read(self) -> Result<()> {
+        match self.memory_only {
+            true => Err(Error::WouldBlock),
+            false => Ok(()),
         }
     }
 }
@@ -90,7 +102,7 @@ pub struct TableReader {
 impl Drop for TableReader {
     fn drop(&mut self) {
         self.cache.unpin(*self.pinned_bytes.get_mut());
-        self.cache.release_table(self.held_bytes);
+        self.cache.release(self.held_bytes);
     }
 }
 
@@ -186,7 +198,7 @@ impl TableReader {
             range_tombstones: range_tombstones.map(Arc::new),
         };
         reader.held_bytes = reader.metadata_bytes() as u64;
-        reader.cache.hold_table(reader.held_bytes);
+        reader.cache.hold(reader.held_bytes);
         Ok(Arc::new(reader))
     }
 

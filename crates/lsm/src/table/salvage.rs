@@ -21,9 +21,8 @@ impl TableReader {
         mut take: impl FnMut(InternalKey<'_>, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let options = CursorOptions {
-            purpose: Purpose::Recovery,
-            fill_cache: false,
             ask_cache: false,
+            ..CursorOptions::uncached(Purpose::Recovery)
         };
         let mut last_key = Vec::new();
         let (mut partitions, mut blocks) = (Ascending::default(), Ascending::default());

@@ -180,6 +180,11 @@ impl TableCache {
         })
     }
 
+    /// Returns the reader of a table that is open.
+    pub(crate) fn if_open(&self, number: u64) -> Option<Arc<TableReader>> {
+        self.readers.get(&number)
+    }
+
     /// Forgets a table that is no longer listed; its file is closed when its last user is done.
     pub fn remove(&self, number: u64) {
         self.readers.remove(&number);

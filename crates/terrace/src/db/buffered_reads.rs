@@ -29,7 +29,7 @@ impl Store {
             let sequence = tag.sequence();
             let version = Version { sequence, value };
             let has_to_claim = buffer.fill(&lookup.buffered(), version, lookup.began_at);
-            if has_to_claim || self.have_tables_changed() {
+            if has_to_claim || self.has_held_changed() {
                 self.settle_claim(buffer);
             }
         }
@@ -73,7 +73,7 @@ impl Store {
         if let Some(buffer) = &self.reads.read_buffer {
             enter_stage(Stage::Forward);
             let has_to_claim = forwarding.is_some_and(|forwarding| forwarding.end(payload_bytes));
-            if has_to_claim || self.have_tables_changed() {
+            if has_to_claim || self.has_held_changed() {
                 self.settle_claim(buffer);
             }
         }
@@ -109,16 +109,16 @@ impl Store {
             of_level.sum()
         };
         let bytes: u64 = version.keyspaces.values().map(in_memory_bytes).sum();
-        let tables_bytes = self.files.tables.blocks().tables_bytes();
-        buffer.weigh_blocks(bytes, self.options.cache_bytes.saturating_sub(tables_bytes));
+        let held_bytes = self.files.tables.blocks().held_bytes();
+        buffer.weigh_blocks(bytes, self.options.cache_bytes.saturating_sub(held_bytes));
     }
 
-    /// Returns whether open tables have taken much of the budget, or given it back, since it was
-    /// divided.
+    /// Returns whether open tables or transactions have taken much of the budget, or given it back, since
+    /// it was divided.
     #[inline]
-    fn have_tables_changed(&self) -> bool {
-        let tables_bytes = self.files.tables.blocks().tables_bytes();
-        self.reads.memory.have_tables_changed(tables_bytes)
+    fn has_held_changed(&self) -> bool {
+        let held_bytes = self.files.tables.blocks().held_bytes();
+        self.reads.memory.has_held_changed(held_bytes)
     }
 
     /// Divides the memory budget again. The read buffer fills slower than blocks leave, so the
@@ -126,8 +126,8 @@ impl Store {
     fn settle_claim(&self, buffer: &ReadBuffer) {
         let blocks = self.files.tables.blocks();
         let lend = |bytes| blocks.lend(bytes);
-        let tables_bytes = blocks.tables_bytes();
-        let divide = |request| self.reads.memory.settle(request, tables_bytes, lend);
+        let held_bytes = blocks.held_bytes();
+        let divide = |request| self.reads.memory.settle(request, held_bytes, lend);
         let are_to_leave = buffer.settle_claim(divide);
         if are_to_leave {
             self.by_and_by(|store| store.files.let_blocks_go());

@@ -28,6 +28,7 @@ mod leadership;
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -79,7 +80,7 @@ pub(crate) struct Request {
     /// Whether the request is refused where it would have to wait for flush or compaction.
     pub(crate) no_stall: bool,
     /// Condition that must hold for the batch to be written.
-    pub(crate) condition: Option<Condition>,
+    pub(crate) condition: Option<Arc<Condition>>,
 }
 
 impl Request {

@@ -7,7 +7,8 @@ use crate::db::iterator::DbIterator;
 /// [`next_back`](DoubleEndedIterator::next_back), from its last one. All are as of one moment. After an
 /// error there are no more.
 ///
-/// Each entry is copied. [`DbIterator`] shows keys and values without a copy.
+/// Each entry is copied. [`DbIterator`] shows keys and values without a copy. `I` is the iterator underneath:
+/// a [`TransactionIterator`](crate::TransactionIterator) for the entries that a transaction sees.
 ///
 /// ```
 /// # let db = terrace::Db::open("/store", terrace::Options::in_memory())?;
@@ -21,14 +22,56 @@ use crate::db::iterator::DbIterator;
 /// assert_eq!(last, b"cat");
 /// # Ok::<(), terrace::Error>(())
 /// ```
-pub struct Entries {
+pub struct Entries<I = DbIterator> {
     /// The end that goes forward, on the entry that it gave last. `None` before the first one.
-    front: Option<DbIterator>,
+    front: Option<I>,
     /// The end that goes back.
-    back: Option<DbIterator>,
+    back: Option<I>,
     /// Becomes the end that is asked first.
-    unplaced: Option<DbIterator>,
+    unplaced: Option<I>,
     is_over: bool,
+}
+
+/// The moves of an iterator that entries are taken from.
+pub trait Moves: Sized {
+    /// Returns an iterator of the same keys at the same moment, not yet positioned.
+    fn another(&self) -> Result<Self>;
+    /// Moves to the first key.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// Moves to the last key.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// Moves to the next key.
+    fn next(&mut self) -> Result<()>;
+    /// Moves to the previous key.
+    fn prev(&mut self) -> Result<()>;
+    /// Returns the key and the value that it stands on.
+    fn entry(&self) -> Option<(&[u8], &[u8])>;
+}
+
+impl Moves for DbIterator {
+    fn another(&self) -> Result<Self> {
+        DbIterator::another(self)
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        DbIterator::seek_to_first(self)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        DbIterator::seek_to_last(self)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        DbIterator::next(self)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        DbIterator::prev(self)
+    }
+
+    fn entry(&self) -> Option<(&[u8], &[u8])> {
+        self.valid().then(|| (self.key(), self.value()))
+    }
 }
 
 /// One of the two ends.
@@ -38,8 +81,8 @@ enum End {
     Back,
 }
 
-impl Entries {
-    pub(crate) fn of(iterator: DbIterator) -> Self {
+impl<I: Moves> Entries<I> {
+    pub(crate) fn of(iterator: I) -> Self {
         Entries {
             front: None,
             back: None,
@@ -85,16 +128,20 @@ impl Entries {
                 iterator
             }
         };
-        let is_before = |other: &DbIterator| match end {
-            End::Front => iterator.key() < other.key(),
-            End::Back => iterator.key() > other.key(),
+        let Some((key, value)) = iterator.entry() else {
+            return Ok(None);
         };
-        let is_there = iterator.valid() && other.as_ref().is_none_or(is_before);
-        Ok(is_there.then(|| (iterator.key().to_vec(), iterator.value().to_vec())))
+        let other = other.as_ref().and_then(|other| other.entry());
+        let is_before = match (end, other) {
+            (_, None) => true,
+            (End::Front, Some((other, _))) => key < other,
+            (End::Back, Some((other, _))) => key > other,
+        };
+        Ok(is_before.then(|| (key.to_vec(), value.to_vec())))
     }
 }
 
-impl Iterator for Entries {
+impl<I: Moves> Iterator for Entries<I> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -102,13 +149,13 @@ impl Iterator for Entries {
     }
 }
 
-impl DoubleEndedIterator for Entries {
+impl<I: Moves> DoubleEndedIterator for Entries<I> {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.next_from(End::Back)
     }
 }
 
-impl std::iter::FusedIterator for Entries {}
+impl<I: Moves> std::iter::FusedIterator for Entries<I> {}
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {

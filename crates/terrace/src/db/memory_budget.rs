@@ -5,17 +5,17 @@ use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::table::BlockCache;
 
-use crate::memory::{self, BLOCKS, Request, Share, TABLES};
+use crate::memory::{self, BLOCKS, HELD, Request, Share};
 use crate::options::Options;
 use crate::read_buffer::ReadBuffer;
 
 /// The budget of one store. Its lock is taken under that of the read buffer's claim.
 pub(crate) struct MemoryBudget {
     bytes: u64,
-    /// Whether open tables are a consumer.
-    holds_tables: bool,
-    /// Bytes of open tables at the latest division.
-    divided_for_tables_bytes: AtomicU64,
+    /// Whether open tables and transactions are a consumer.
+    counts_held: bool,
+    /// Bytes of these at the latest division.
+    divided_for_held_bytes: AtomicU64,
     /// One for each consumer, in the order in which demands are met.
     requests: Mutex<Vec<Request>>,
 }
@@ -24,16 +24,16 @@ impl MemoryBudget {
     /// Lists the consumers of a store that opens. A new one is one entry here, before the blocks: they
     /// take the rest.
     pub(crate) fn of(options: &Options, buffer: Option<&ReadBuffer>) -> Self {
-        let holds_tables = options.max_tables_bytes().is_some();
+        let counts_held = options.max_tables_bytes().is_some();
         let consumers = [
-            holds_tables.then(|| of_tables(0)),
+            counts_held.then(|| of_held(0)),
             buffer.map(ReadBuffer::request_asleep),
             Some(of_blocks(options.cache_bytes, 0)),
         ];
         MemoryBudget {
             bytes: options.cache_bytes,
-            holds_tables,
-            divided_for_tables_bytes: AtomicU64::new(0),
+            counts_held,
+            divided_for_held_bytes: AtomicU64::new(0),
             requests: Mutex::new(consumers.into_iter().flatten().collect()),
         }
     }
@@ -44,8 +44,8 @@ impl MemoryBudget {
         let mut requests = self.requests.lock();
         let max_lent_bytes = memory::max_of_others(self.bytes, &requests, BLOCKS);
         let mut cache = BlockCache::new(self.bytes, is_direct).lending(max_lent_bytes, for_good);
-        if self.holds_tables {
-            cache = cache.holding_tables();
+        if self.counts_held {
+            cache = cache.counting_held();
         }
         replace(
             &mut requests,
@@ -54,35 +54,35 @@ impl MemoryBudget {
         cache
     }
 
-    /// Returns whether open tables take much more or less than at the latest division.
+    /// Returns whether open tables and transactions take much more or less than at the latest division.
     #[inline]
-    pub(crate) fn have_tables_changed(&self, tables_bytes: u64) -> bool {
+    pub(crate) fn has_held_changed(&self, held_bytes: u64) -> bool {
         /// Part of the budget that is much. It costs less than the reserve beside the budget.
         const MUCH_PART: u64 = 128;
-        let divided_for_bytes = self.divided_for_tables_bytes.load(Ordering::Relaxed);
-        tables_bytes.abs_diff(divided_for_bytes) > self.bytes / MUCH_PART
+        let divided_for_bytes = self.divided_for_held_bytes.load(Ordering::Relaxed);
+        held_bytes.abs_diff(divided_for_bytes) > self.bytes / MUCH_PART
     }
 
-    /// Divides the budget again, since a consumer's request or the bytes of open tables have changed.
-    /// Calls `lend` with the bytes that the blocks lend to others; they leave those of open tables by
+    /// Divides the budget again, since a consumer's request or the bytes that others hold have changed.
+    /// Calls `lend` with the bytes that the blocks lend to others; they leave those that are held by
     /// themselves. It does so under the lock, so the latest division takes effect last.
     pub(crate) fn settle<T>(
         &self,
         request: Request,
-        tables_bytes: u64,
+        held_bytes: u64,
         lend: impl FnOnce(u64) -> T,
     ) -> (Share, T) {
         let mut requests = self.requests.lock();
-        self.divided_for_tables_bytes
-            .store(tables_bytes, Ordering::Relaxed);
-        replace(&mut requests, of_tables(tables_bytes));
+        self.divided_for_held_bytes
+            .store(held_bytes, Ordering::Relaxed);
+        replace(&mut requests, of_held(held_bytes));
         replace(&mut requests, request);
         let (mut own, mut lent_bytes) = (None, 0_u64);
         for (each, share) in requests.iter().zip(memory::divide(self.bytes, &requests)) {
             if each.consumer == request.consumer {
                 own = Some(share);
             }
-            if each.consumer != BLOCKS && each.consumer != TABLES {
+            if each.consumer != BLOCKS && each.consumer != HELD {
                 lent_bytes = lent_bytes.saturating_add(share.bytes);
             }
         }
@@ -91,10 +91,10 @@ impl MemoryBudget {
     }
 }
 
-/// Returns the request of open tables, which give nothing back while they are open.
-fn of_tables(bytes: u64) -> Request {
+/// Returns the request of open tables and transactions, which give nothing back while they are open.
+fn of_held(bytes: u64) -> Request {
     Request {
-        consumer: TABLES,
+        consumer: HELD,
         floor_bytes: bytes,
         demand_bytes: bytes,
         max_bytes: bytes,
@@ -173,11 +173,11 @@ mod tests {
             demand_bytes: 14 * MIB,
             ..buffer.request_asleep()
         };
-        let left = |tables_bytes| {
-            let (share, lent_bytes) = memory.settle(request, tables_bytes, |bytes| bytes);
+        let left = |held_bytes| {
+            let (share, lent_bytes) = memory.settle(request, held_bytes, |bytes| bytes);
             assert_eq!(share.bytes, lent_bytes);
-            assert!(!memory.have_tables_changed(tables_bytes + MIB / 8));
-            assert!(memory.have_tables_changed(tables_bytes + MIB / 8 + 1));
+            assert!(!memory.has_held_changed(held_bytes + MIB / 8));
+            assert!(memory.has_held_changed(held_bytes + MIB / 8 + 1));
             share.limit_bytes
         };
         assert_eq!(left(0), 14 * MIB);

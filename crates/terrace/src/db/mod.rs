@@ -3,6 +3,7 @@
 //! `write` and `read` are the two paths, each readable top to bottom; `flush` and `compact` move
 //! writes downwards; `open` brings it all back. This file holds the parts that they share.
 
+mod arena_changes;
 mod arena_ranges;
 mod arena_space;
 pub(crate) mod arenas;
@@ -11,6 +12,7 @@ pub(crate) mod background;
 pub(crate) mod backlog;
 pub(crate) mod bell;
 pub(crate) mod buffered_reads;
+pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub(crate) mod commit_queue;
@@ -26,6 +28,7 @@ pub(crate) mod entries;
 pub(crate) mod events;
 pub(crate) mod file_names;
 pub(crate) mod flush;
+pub(crate) mod footprint;
 pub(crate) mod fork;
 pub(crate) mod handle;
 pub(crate) mod ingest;
@@ -68,6 +71,7 @@ pub(crate) mod superseded;
 pub(crate) mod table_files;
 mod taken_along;
 pub(crate) mod tombstones;
+pub(crate) mod transactions;
 pub(crate) mod unlisted;
 pub(crate) mod unsupported_tables;
 pub(crate) mod value;

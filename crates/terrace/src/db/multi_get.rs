@@ -38,7 +38,7 @@ impl Store {
         }
         pending.sort_by(|(a, _), (b, _)| a.key.cmp(b.key));
         let view = self.reads.view.load();
-        if pending.len() > 1 && !options.verify {
+        if pending.len() > 1 && !options.verify && !options.memory_only {
             let lookups = pending.iter().map(|(lookup, _)| lookup);
             // A hint: a read that fails shows its error where the block is needed.
             let _ = self.files.start_reads(&view, lookups, options.of_tables());

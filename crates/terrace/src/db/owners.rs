@@ -45,6 +45,7 @@ use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::tombstones::SeenTombstones;
+use crate::db::transactions::Transactions;
 use crate::db::view::PresentView;
 use crate::db::visitors::Visitors;
 use crate::db::write::Writer;
@@ -116,6 +117,7 @@ pub(crate) struct Metrics {
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     pub(crate) time_profile: Arc<TimeProfiler>,
+    pub(crate) transactions: Arc<Transactions>,
     pub(crate) recovery: Recovery,
 }
 

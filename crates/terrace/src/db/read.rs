@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use terrace_lsm::block_value::TableValue;
 use terrace_lsm::fold::Step;
 use terrace_lsm::key::{Kind, MAX_SEQUENCE, Tag};
-use terrace_lsm::levels::{KeyspaceLevels, SubLevelCursor, Table};
+use terrace_lsm::levels::{KeyspaceLevels, OpenTable, SubLevelCursor, Table};
 use terrace_lsm::range_tombstones::RangeTombstones;
 use terrace_lsm::read_point::ReadPoint;
 use terrace_lsm::table::{CursorOptions, TableCursor, TableReader, key_hash};
@@ -51,6 +51,10 @@ pub struct ReadOptions {
     /// learn of damage that came after they were read. Default: false. (A block that is read from
     /// its file is always checked; this option is about the others.)
     pub verify: bool,
+    /// Answer from memory, or fail with [`Error::WouldBlock`] where a table would have to be read. Default:
+    /// false. For callers that must not wait for a device: an event loop, a thread with a lock. New writes
+    /// lie in memory, but those in a mapped arena may have to be paged in. With `verify` no table answers.
+    pub memory_only: bool,
 }
 
 impl Default for ReadOptions {
@@ -59,6 +63,7 @@ impl Default for ReadOptions {
             snapshot: None,
             fill_cache: true,
             verify: false,
+            memory_only: false,
         }
     }
 }
@@ -73,7 +78,9 @@ impl ReadOptions {
     }
 
     pub(crate) fn of_tables(&self) -> CursorOptions {
-        CursorOptions::of_reader(self.fill_cache, self.verify)
+        let mut options = CursorOptions::of_reader(self.fill_cache, self.verify);
+        options.memory_only = self.memory_only;
+        options
     }
 }
 
@@ -297,11 +304,20 @@ impl Files {
         options: CursorOptions,
     ) -> Option<PathBuf> {
         levels.tables_for_key(lookup.key).find_map(|table| {
-            let open = table.open(&self.tables).ok()?;
+            let open = self.open_for(table, options).ok()?;
             let found = get_in_table(table, &open, lookup.key, lookup.hash, point, options);
             found.ok()??;
             Some(open.path().to_path_buf())
         })
+    }
+
+    /// Returns a table's file, opened if the reader may wait for that.
+    #[inline]
+    fn open_for<'a>(&self, table: &'a Table, options: CursorOptions) -> Result<OpenTable<'a>> {
+        match options.memory_only {
+            false => table.open(&self.tables),
+            true => table.if_open(&self.tables).ok_or(Error::WouldBlock),
+        }
     }
 
     #[inline]
@@ -315,7 +331,7 @@ impl Files {
         asked: &mut u64,
     ) -> Result<Option<(Tag, TableValue)>> {
         for table in levels.tables_for_key(key) {
-            let open = table.open(&self.tables)?;
+            let open = self.open_for(table, options)?;
             *asked += 1;
             // Only a table that is listed with range tombstones is asked for them.
             let deleted = match table.range_tombstones {
@@ -357,7 +373,7 @@ impl Files {
 /// Returns the number of a table's newest range tombstone over a key. The key lies within the
 /// table's bounds, outside of which its tombstones do not count.
 #[cold]
-fn newest_range(
+pub(crate) fn newest_range(
     table: &TableReader,
     key: &[u8],
     snapshot: SequenceNumber,
@@ -368,7 +384,7 @@ fn newest_range(
 }
 
 /// Returns the newest version of a key that one table has for a reader.
-fn get_in_table(
+pub(crate) fn get_in_table(
     table: &Table,
     open: &TableReader,
     key: &[u8],

@@ -171,6 +171,44 @@ impl Stage {
         Ok(())
     }
 
+    /// Counts to two in transactions, each time into another arena.
+    fn count_in_transactions(&self) -> Result<()> {
+        for _ in 0..2 {
+            loop {
+                let mut transaction = self.db.transaction()?;
+                let count = transaction.get(b"count")?.map_or(0, |bytes| number(&bytes));
+                transaction.put(b"count", (count + 1).to_le_bytes())?;
+                match transaction.commit() {
+                    Err(Error::Conflict { .. }) => thread::yield_now(),
+                    committed => break committed?,
+                }
+            }
+            self.store()
+                .as_leader(|writer| self.store().seal_active(writer))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a key in a range if it finds the range empty.
+    fn take_place(&self) -> Result<()> {
+        let mut transaction = self.db.transaction()?;
+        if transaction.prefix("place ")?.next().is_some() {
+            return Ok(());
+        }
+        let taken = self.acknowledged.fetch_add(1, Ordering::SeqCst);
+        transaction.put(format!("place {taken}"), b"")?;
+        match transaction.commit() {
+            Err(Error::Conflict { .. }) => Ok(()),
+            committed => committed,
+        }
+    }
+
+    /// Flushes, so that changes are in tables when a commit looks for them.
+    fn flush_twice(&self) -> Result<()> {
+        self.db.flush()?;
+        self.db.flush()
+    }
+
     /// Counts to two, each time into another arena: a reader meanwhile may have a view without it.
     fn count(&self) -> Result<()> {
         for _ in 0..2 {
@@ -286,6 +324,35 @@ fn no_update_is_lost_between_a_view_and_the_next() {
         assert_eq!(number(&count), 4);
         stage.db.close().unwrap();
     });
+}
+
+#[test]
+fn no_update_of_a_transaction_is_lost_beside_flushes() {
+    explore(
+        &[
+            Stage::count_in_transactions,
+            Stage::count_in_transactions,
+            Stage::flush_twice,
+        ],
+        Result::unwrap,
+        |stage| {
+            let count = stage.db.get(b"count").unwrap().unwrap();
+            assert_eq!(number(&count), 4);
+            stage.db.close().unwrap();
+        },
+    );
+}
+
+#[test]
+fn one_of_those_that_found_an_empty_range_takes_it() {
+    explore(
+        &[Stage::take_place, Stage::take_place, Stage::flush_twice],
+        Result::unwrap,
+        |stage| {
+            assert_eq!(stage.db.prefix("place ").unwrap().count(), 1);
+            stage.db.close().unwrap();
+        },
+    );
 }
 
 #[test]

@@ -169,8 +169,26 @@ pub struct Statistics {
     /// The oldest of them, with the superseded versions that stay on the disk for it; `None` without any.
     #[cfg_attr(feature = "serde", serde(default))]
     pub oldest_snapshot: Option<OldestSnapshot>,
+    /// Transactions.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub transactions: TransactionStatistics,
     /// Findings of the opening.
     pub recovery: Recovery,
+}
+
+/// The transactions since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TransactionStatistics {
+    /// Transactions that have begun and not ended.
+    pub open: u64,
+    /// Seconds since the oldest of them began: it keeps the versions of its moment. `None` without any.
+    pub oldest_s: Option<f64>,
+    /// Commits that wrote, those of [`Db::write_if_unchanged`](crate::Db::write_if_unchanged) included.
+    pub committed: u64,
+    /// Commits that were refused, because others had written what they depend on.
+    pub conflicts: u64,
 }
 
 /// The numbers of writes.

@@ -98,7 +98,7 @@ impl Store {
         &self,
         batch: WriteBatch,
         options: WriteOptions,
-        condition: Option<Condition>,
+        condition: Option<Arc<Condition>>,
     ) -> Result<()> {
         self.lifecycle.check_process()?;
         if batch.is_empty() && !options.sync {
@@ -243,7 +243,9 @@ impl Store {
             live(&view.version, keyspace)?;
         }
         if let Some(condition) = &request.condition {
-            self.writes.check_condition(&view, condition, earlier)?;
+            let (last, seed) = (writer.last_sequence, self.writes.hash_seed);
+            self.reads
+                .check_condition(&view, last, condition, earlier, seed)?;
         }
         if request.no_stall && self.would_stall(writer, &request.batch) {
             return Err(Error::WouldStall);

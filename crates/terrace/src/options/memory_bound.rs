@@ -24,6 +24,8 @@ const COMPACTION_BYTES: u64 = 8 * MIB;
 const MIN_RESERVE_BYTES: u64 = 8 * MIB;
 /// Part of the cache that filters and top indexes of open tables may take.
 const TABLES_PART: u64 = 2;
+/// Part of the cache that all transactions together may take.
+const TRANSACTIONS_PART: u64 = 4;
 
 /// The parts of a store's memory, in bytes.
 struct Parts {
@@ -81,6 +83,12 @@ impl Options {
     /// Returns the maximum bytes of filters and top indexes of open tables, `None` for no maximum.
     pub(crate) fn max_tables_bytes(&self) -> Option<u64> {
         self.memory_bytes.map(|_| self.cache_bytes / TABLES_PART)
+    }
+
+    /// Returns the maximum bytes of all transactions together.
+    pub(crate) fn max_transactions_bytes(&self) -> u64 {
+        self.memory_bytes
+            .map_or(u64::MAX, |_| self.cache_bytes / TRANSACTIONS_PART)
     }
 
     fn within(&self, bound_bytes: u64) -> Result<Options> {

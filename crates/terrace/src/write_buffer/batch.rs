@@ -28,6 +28,22 @@ pub struct WriteBatch {
     opening: Option<Opening>,
 }
 
+/// A state of a batch to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchMark {
+    payload_bytes: usize,
+    records: u32,
+    others: usize,
+    opening: Option<Opening>,
+}
+
+impl BatchMark {
+    /// Returns the number of writes at the mark.
+    pub(crate) fn records(&self) -> u32 {
+        self.records
+    }
+}
+
 impl WriteBatch {
     /// Makes an empty batch.
     pub fn new() -> Self {
@@ -98,11 +114,30 @@ impl WriteBatch {
         &mut self,
         add: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        let (bytes, records) = (self.payload.len(), self.records);
-        add(self).inspect_err(|_| {
-            self.payload.truncate(bytes);
-            self.records = records;
-        })
+        let mark = self.mark();
+        add(self).inspect_err(|_| self.roll_back(&mark))
+    }
+
+    pub(crate) fn mark(&self) -> BatchMark {
+        BatchMark {
+            payload_bytes: self.payload.len(),
+            records: self.records,
+            others: self.others.len(),
+            opening: self.opening,
+        }
+    }
+
+    /// Takes away every write after a mark.
+    pub(crate) fn roll_back(&mut self, mark: &BatchMark) {
+        self.payload.truncate(mark.payload_bytes);
+        self.records = mark.records;
+        self.others.truncate(mark.others);
+        self.opening = mark.opening;
+    }
+
+    /// Returns the payload of the writes after a mark.
+    pub(crate) fn payload_after(&self, mark: &BatchMark) -> &[u8] {
+        self.payload.get(mark.payload_bytes..).unwrap_or_default()
     }
 
     pub(crate) fn push(

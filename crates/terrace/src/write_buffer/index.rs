@@ -259,6 +259,12 @@ impl Index {
         records.entry(place.record_offset, self.sequence(place.number))
     }
 
+    /// Returns the entry with a number, in the order of insertion.
+    pub(crate) fn inserted(&self, number: u32, records: &impl RecordBytes) -> Option<Entry> {
+        let (record_offset, _) = self.entries.get(number)?;
+        records.entry(record_offset, self.sequence(number))
+    }
+
     /// Returns the number of the entry with a sequence number, or the number it would have.
     pub(crate) fn entry_position(&self, sequence: SequenceNumber) -> u64 {
         sequence.saturating_sub(self.first_sequence.load(Ordering::Relaxed))

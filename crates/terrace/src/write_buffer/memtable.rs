@@ -44,6 +44,14 @@ pub(crate) struct Inserted<'a> {
     pub(crate) sequence: SequenceNumber,
 }
 
+/// A record by its number.
+pub(crate) struct Numbered<'a> {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) kind: Kind,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
 impl<'a> Inserted<'a> {
     #[inline(always)]
     pub(crate) fn new(
@@ -210,6 +218,27 @@ impl MemTable {
         }
     }
 
+    /// Returns the records above a number and up to another one, in the order of their numbers; `None` for
+    /// one that cannot be read.
+    pub(crate) fn numbered(
+        &self,
+        above: SequenceNumber,
+        up_to: SequenceNumber,
+    ) -> impl Iterator<Item = Option<Numbered<'_>>> {
+        let count = u64::from(self.index.len());
+        let position = |sequence: SequenceNumber| self.index.entry_position(sequence).min(count);
+        let positions = position(above.saturating_add(1))..position(up_to.saturating_add(1));
+        positions.map(|number| {
+            let entry = self.index.inserted(number as u32, &*self.arena)?;
+            Some(Numbered {
+                keyspace: KeyspaceId::from_number(entry.keyspace),
+                kind: entry.tag.kind()?,
+                key: self.key(&entry),
+                value: self.value(ValuePlace::of(&entry)),
+            })
+        })
+    }
+
     /// Returns the deleted ranges of a keyspace that are visible now, perhaps more.
     pub(crate) fn range_tombstones(&self, keyspace: KeyspaceId) -> Sets {
         self.range_deletes.sets(keyspace)
@@ -334,16 +363,16 @@ impl ValuePlace {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use terrace_lsm::cursor::Cursor;
     use terrace_region::{Frame, Region};
 
     use super::*;
     use crate::write_buffer::batch::WriteBatch;
 
-    const SEED: u64 = 7;
+    pub(crate) const SEED: u64 = 7;
 
-    pub(in crate::write_buffer) fn memtable(batches: &[WriteBatch]) -> Arc<MemTable> {
+    pub(crate) fn memtable(batches: &[WriteBatch]) -> Arc<MemTable> {
         let region = Region::volatile(1 << 20).unwrap();
         let slot = region.reserve(1 << 20).unwrap();
         let arena = region.activate(slot, 1).unwrap();
@@ -355,7 +384,7 @@ pub(super) mod tests {
     }
 
     /// Appends a batch and indexes it.
-    pub(in crate::write_buffer) fn insert(table: &MemTable, batch: &WriteBatch) {
+    pub(crate) fn insert(table: &MemTable, batch: &WriteBatch) {
         let first_sequence = table.last_sequence() + 1;
         let frame = Frame {
             first_sequence,

@@ -80,6 +80,22 @@ impl Metrics<'_> {
         ] {
             text.sample("arenas", &[("state", state)], arenas);
         }
+        let transactions = self.0.transactions;
+        text.gauge("open_transactions", "Transactions that have not ended.");
+        text.sample("open_transactions", &[], transactions.open);
+        text.gauge(
+            "oldest_transaction_seconds",
+            "Age of the oldest open transaction, 0 without one.",
+        );
+        let oldest_s = transactions.oldest_s.unwrap_or_default();
+        text.sample("oldest_transaction_seconds", &[], oldest_s);
+        text.counter("transactions_total", "Commits of transactions, by outcome.");
+        for (outcome, count) in [
+            ("committed", transactions.committed),
+            ("conflict", transactions.conflicts),
+        ] {
+            text.sample("transactions_total", &[("outcome", outcome)], count);
+        }
         text.gauge("snapshots", "Live snapshots, those of iterators included.");
         text.sample("snapshots", &[], self.0.snapshots);
         let oldest = self.0.oldest_snapshot;

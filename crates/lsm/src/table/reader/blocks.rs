@@ -50,6 +50,7 @@ impl TableReader {
         handle: BlockHandle,
         options: CursorOptions,
     ) -> Result<IndexBlock> {
+        options.check_may_read()?;
         let partition = self
             .source
             .read_index(handle, Contents::Partition, options.purpose)?;
@@ -92,6 +93,7 @@ impl TableReader {
         match self.cached(place, options)? {
             Some(block) => Ok(block),
             None => {
+                options.check_may_read()?;
                 let block =
                     self.source
                         .read_block(place.handle, Contents::Data, options.purpose)?;

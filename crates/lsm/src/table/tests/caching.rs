@@ -301,13 +301,13 @@ fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
     let limit = TableLimit::of(Some(10));
     let beside = opened(BlockCache::new(BUDGET_BYTES, false), limit);
     assert_eq!(
-        (beside.open_tables(), beside.blocks().tables_bytes()),
+        (beside.open_tables(), beside.blocks().held_bytes()),
         (10, 0)
     );
 
-    let within = || BlockCache::new(BUDGET_BYTES, false).holding_tables();
+    let within = || BlockCache::new(BUDGET_BYTES, false).counting_held();
     let counted = opened(within(), limit);
-    assert_eq!(counted.blocks().tables_bytes(), 10 * one_bytes);
+    assert_eq!(counted.blocks().held_bytes(), 10 * one_bytes);
     // Each shard's part is rounded.
     let has_left = |blocks: &BlockCache, bytes| blocks.left_bytes().abs_diff(bytes) < 64;
     assert!(has_left(counted.blocks(), BUDGET_BYTES - 10 * one_bytes));
@@ -316,7 +316,7 @@ fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
         within(),
         limit.with_metadata_bytes(Some(5 * one_bytes + 10)),
     );
-    assert_eq!(limited.blocks().tables_bytes(), 5 * one_bytes);
+    assert_eq!(limited.blocks().held_bytes(), 5 * one_bytes);
     let reader = limited.get(20, |_| true).unwrap();
     let kept: Vec<_> = (0..5).map(|_| limited.keep_open(&reader)).collect();
     assert_eq!(kept.iter().flatten().count(), 3);

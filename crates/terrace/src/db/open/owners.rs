@@ -43,6 +43,7 @@ use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::tombstones::SeenTombstones;
+use crate::db::transactions::Transactions;
 use crate::db::unlisted::Unlisted;
 use crate::db::view::{PresentView, View};
 use crate::db::visitors::Visitors;
@@ -129,6 +130,7 @@ pub(super) fn metrics(
         counters: Counters::default(),
         latencies: Latencies::default(),
         time_profile: Arc::new(TimeProfiler::default()),
+        transactions: Arc::new(Transactions::new(options, mark)),
         recovery: recovered.report.clone(),
     }
 }

@@ -83,6 +83,7 @@ impl Store {
             lacks_reserve: self.files.lacks_reserve(),
             snapshots: self.reads.snapshots.len(),
             oldest_snapshot: self.reads.oldest_snapshot_of(&view.version),
+            transactions: self.metrics.transactions.statistics(),
             recovery: self.metrics.recovery.clone(),
         }
     }
