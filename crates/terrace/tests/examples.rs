@@ -16,6 +16,8 @@ mod keyspaces;
 mod ranges;
 #[path = "../examples/time_series.rs"]
 mod time_series;
+#[path = "../examples/transactions.rs"]
+mod transactions;
 #[path = "../examples/types.rs"]
 mod types;
 
@@ -35,7 +37,7 @@ macro_rules! tests_of {
     };
 }
 
-tests_of!(backup batches_and_snapshots bulk_load counters first_store keyspaces ranges time_series types);
+tests_of!(backup batches_and_snapshots bulk_load counters first_store keyspaces ranges time_series transactions types);
 
 #[test]
 fn no_example_is_left_out() {
