@@ -9,6 +9,7 @@ mod child;
 mod closures;
 mod handles;
 mod owner;
+mod transactions;
 mod values;
 
 use std::path::{Path, PathBuf};
