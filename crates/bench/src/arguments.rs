@@ -56,6 +56,19 @@ Examples:
   terrace bench mixgraph
   terrace bench mixgraph --records 50000000 --operations 10000000")]
     Mixgraph(Mixgraph),
+    /// LinkBench: a social graph in four tables, changed by transactions
+    #[command(after_help = "\
+Loads the nodes with their links, and goes through the published mix: 69 % reads, most of them lists of
+links, and 31 % writes. Adding and deleting a link changes the link, its index and its count in one
+transaction. An audit follows each phase: nodes, links and their versions are as many as were acknowledged,
+counts equal visible links, and the index equals the table. At full size there are 10,000,000 nodes, 10
+loaders and 100 clients.
+
+Examples:
+  terrace bench linkbench
+  terrace bench linkbench --nodes 100000 --operations 500000 --clients 4
+  terrace bench linkbench --memory bounded --html linkbench.html")]
+    Linkbench(Linkbench),
     /// Where the time of a YCSB workload goes, stage by stage, on each path of the store
     #[command(after_help = "\
 Of some operations, drawn at random, the store times each stage: index, copy, persist, filter, block
@@ -176,6 +189,23 @@ pub struct Mixgraph {
     /// To what share of their bytes values can be compressed
     #[arg(long, default_value_t = 0.5)]
     pub compression_ratio: f64,
+    /// How it is run
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `linkbench`
+#[derive(Clone, Debug, Args)]
+pub struct Linkbench {
+    /// Nodes to load, each with 4.1 links on average
+    #[arg(long, default_value_t = 500_000)]
+    pub nodes: u64,
+    /// Requests [default: twice as many as nodes]
+    #[arg(long)]
+    pub operations: Option<u64>,
+    /// Client threads of the load [default: as many as --clients, 10 at most]
+    #[arg(long)]
+    pub loaders: Option<u32>,
     /// How it is run
     #[command(flatten)]
     pub common: Common,

@@ -1,7 +1,11 @@
 //! Duties of every adaptor, as a check that the tests of all of them share.
 
+mod tables;
+
 use crate::Result;
 use crate::store::{Direction, Store};
+
+pub use self::tables::check_tables;
 
 const KEYS: u32 = 2000;
 const WRITERS: u32 = 4;

@@ -113,6 +113,7 @@ fn variant(work: &Workload, common: &Common, bounded: bool) -> Result<Variant> {
         .map(|error| error.to_string());
     let mut settings = told::settings(&common.stores, common.runs.tiny, data_bytes);
     settings.expected_records = work.dataset.records;
+    settings.tables = work::tables(&work.phases);
     if let (Some(bound), None) = (bound_bytes, common.stores.cache_mib) {
         settings.cache_bytes = bounded_cache_bytes(bound, &settings);
         settings.direct_write_buffer_bytes = bounded_direct_write_buffer_bytes(bound, &settings);

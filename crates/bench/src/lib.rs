@@ -8,7 +8,8 @@
 //! - [`draw`]: distributions, exactly as their sources define them
 //! - [`keys`], [`values`]: a record's number made bytes, and checked again
 //! - [`workload`]: YCSB, db_bench, mixgraph, the PlexDB update load
-//! - [`store`], [`stores`]: the trait of a store under test, and Terrace behind it
+//! - [`linkbench`]: a social graph in four tables, and transactions on them
+//! - [`store`], [`tables`], [`stores`]: the traits of a store under test, and Terrace behind them
 //! - [`node`]: the storage node as a store, and Terrace on its blocks; [`flat`]: files on blocks
 //! - [`run`], [`measure`]: one run of one contestant, and its counts
 //! - [`contest`]: runs in processes that alternate
@@ -34,6 +35,7 @@ pub mod draw;
 pub mod drive;
 pub mod flat;
 pub mod keys;
+pub mod linkbench;
 pub mod machine;
 pub mod measure;
 pub mod memory_limit;
@@ -48,6 +50,7 @@ pub mod run;
 pub mod settings;
 pub mod store;
 pub mod stores;
+pub mod tables;
 mod told;
 pub mod values;
 mod work;

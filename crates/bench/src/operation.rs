@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::linkbench::Request;
 use crate::store::Direction;
 
 /// One operation. Records have numbers; [`keys`](crate::keys) makes keys of them and
@@ -59,6 +60,8 @@ pub enum Operation {
         /// Its number.
         record: u64,
     },
+    /// A request of LinkBench.
+    Graph(Request),
 }
 
 /// The expected result of a read.
@@ -88,17 +91,47 @@ pub enum OperationKind {
     Scan,
     /// [`Operation::Delete`]
     Delete,
+    /// [`Request::AddNode`]
+    AddNode,
+    /// [`Request::UpdateNode`]
+    UpdateNode,
+    /// [`Request::DeleteNode`]
+    DeleteNode,
+    /// [`Request::GetNode`]
+    GetNode,
+    /// [`Request::AddLink`]
+    AddLink,
+    /// [`Request::UpdateLink`]
+    UpdateLink,
+    /// [`Request::DeleteLink`]
+    DeleteLink,
+    /// [`Request::CountLinks`]
+    CountLinks,
+    /// [`Request::GetLinks`]
+    GetLinks,
+    /// [`Request::ListLinks`]
+    ListLinks,
 }
 
 impl OperationKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [OperationKind; 6] = [
+    pub const ALL: [OperationKind; 16] = [
         OperationKind::Insert,
         OperationKind::Update,
         OperationKind::ReadModifyWrite,
         OperationKind::Read,
         OperationKind::Scan,
         OperationKind::Delete,
+        OperationKind::AddNode,
+        OperationKind::UpdateNode,
+        OperationKind::DeleteNode,
+        OperationKind::GetNode,
+        OperationKind::AddLink,
+        OperationKind::UpdateLink,
+        OperationKind::DeleteLink,
+        OperationKind::CountLinks,
+        OperationKind::GetLinks,
+        OperationKind::ListLinks,
     ];
 
     /// Returns its name in words.
@@ -110,6 +143,16 @@ impl OperationKind {
             OperationKind::Read => "read",
             OperationKind::Scan => "scan",
             OperationKind::Delete => "delete",
+            OperationKind::AddNode => "addnode",
+            OperationKind::UpdateNode => "updatenode",
+            OperationKind::DeleteNode => "deletenode",
+            OperationKind::GetNode => "getnode",
+            OperationKind::AddLink => "addlink",
+            OperationKind::UpdateLink => "updatelink",
+            OperationKind::DeleteLink => "deletelink",
+            OperationKind::CountLinks => "countlink",
+            OperationKind::GetLinks => "getlink",
+            OperationKind::ListLinks => "getlinklist",
         }
     }
 }
@@ -124,6 +167,7 @@ impl Operation {
             Operation::Read { .. } => OperationKind::Read,
             Operation::Scan { .. } => OperationKind::Scan,
             Operation::Delete { .. } => OperationKind::Delete,
+            Operation::Graph(request) => request.kind(),
         }
     }
 }

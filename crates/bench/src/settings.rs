@@ -50,6 +50,8 @@ pub struct Settings {
     pub expected_data_bytes: u64,
     /// Number of its records.
     pub expected_records: u64,
+    /// Names of the tables to make where a workload needs several: see [`crate::tables`]. None otherwise.
+    pub tables: Vec<String>,
     /// Options of one contestant by its own names, from `--set NAME.OPTION=VALUE`. A contestant
     /// refuses an option it does not know.
     pub own: BTreeMap<String, String>,
@@ -73,6 +75,7 @@ impl Default for Settings {
             cache_is_chosen: false,
             expected_data_bytes: 1 << 30,
             expected_records: 1 << 20,
+            tables: Vec::new(),
             own: BTreeMap::new(),
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use terrace::TimeProfile;
 
 use crate::settings::Settings;
+use crate::tables::Tables;
 
 /// An error of a store, in words: a harness only passes it on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -46,6 +47,11 @@ pub trait Store: Send + Sync {
         direction: Direction,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<()>;
+
+    /// Returns its tables, if it was opened with [`Settings::tables`] and has transactions.
+    fn tables(&self) -> Option<&dyn Tables> {
+        None
+    }
 
     /// Waits until everything is in tables and no flush or merge is due, and returns the moment. A
     /// store that can only be polled does not count the polling. A store that deletes files slowly

@@ -2,10 +2,11 @@
 
 use crate::Result;
 use crate::arguments::{self, Bench, Common, Update};
+use crate::linkbench;
 use crate::values::Sizes;
 use crate::workload::db_bench::Benchmark;
 use crate::workload::ycsb::{Distribution, UpdateStyle};
-use crate::workload::{Options, PhaseKind, Workload, named, names};
+use crate::workload::{Options, Phase, PhaseKind, Workload, named, names};
 
 /// Records and operations of `--tiny`.
 pub const TINY: u64 = 3000;
@@ -25,6 +26,7 @@ impl Bench {
             Bench::DbBench(db_bench) => Some(&db_bench.common),
             Bench::Updates(updates) => Some(&updates.common),
             Bench::Mixgraph(mixgraph) => Some(&mixgraph.common),
+            Bench::Linkbench(linkbench) => Some(&linkbench.common),
             Bench::Reopen(_) | Bench::RunOne => None,
         }
     }
@@ -44,7 +46,8 @@ pub fn load(bench: &Bench, common: &Common) -> Result<Workload> {
     } else {
         options
     };
-    if options.records == Some(0) || options.clients == Some(0) {
+    let is_none = |number: Option<u32>| number == Some(0);
+    if options.records == Some(0) || is_none(options.clients) || is_none(options.loaders) {
         return Err("there must be at least one record and one client".into());
     }
     if options
@@ -88,6 +91,7 @@ fn name(bench: &Bench) -> String {
         Bench::DbBench(db_bench) => db_bench.workloads.join(","),
         Bench::Updates(updates) if updates.large => "updates-large".into(),
         Bench::Updates(_) => "updates".into(),
+        Bench::Linkbench(_) => "linkbench".into(),
         Bench::Mixgraph(_) | Bench::Reopen(_) | Bench::RunOne => "mixgraph".into(),
     }
 }
@@ -129,6 +133,12 @@ fn options(bench: &Bench) -> Result<Options> {
             compression_ratio: Some(mixgraph.compression_ratio),
             ..Options::default()
         },
+        Bench::Linkbench(linkbench) => Options {
+            records: Some(linkbench.nodes),
+            operations: linkbench.operations,
+            loaders: linkbench.loaders,
+            ..Options::default()
+        },
         Bench::Reopen(_) | Bench::RunOne => Options::default(),
     })
 }
@@ -164,6 +174,15 @@ fn tiny(options: Options) -> Options {
         records: Some(TINY.min(options.records.unwrap_or(TINY))),
         operations: Some(TINY.min(options.operations.unwrap_or(TINY))),
         ..options
+    }
+}
+
+/// Returns the names of the tables that these phases need besides the usual one.
+pub fn tables(phases: &[Phase]) -> Vec<String> {
+    let is_of_graph = |phase: &Phase| phase.is_of_graph();
+    match phases.iter().any(is_of_graph) {
+        true => linkbench::TABLES.map(String::from).into(),
+        false => Vec::new(),
     }
 }
 
@@ -251,9 +270,11 @@ pub mod tests {
             "db-bench kvbdev --records 20 --tiny --clients 2",
             "updates --scale 0.0001 --tiny",
             "mixgraph --tiny",
+            "linkbench --nodes 500 --tiny --clients 2",
         ]
         .map(|line| {
             let workload = parse(line).unwrap();
+            let tables = tables(&workload.phases);
             Plan {
                 dataset: workload.dataset,
                 phases: workload.phases,
@@ -261,7 +282,10 @@ pub mod tests {
                 warm_up: 0.25,
                 sample_interval_ms: crate::run::INTERVAL_MS,
                 seed: 3,
-                settings: Settings::default(),
+                settings: Settings {
+                    tables,
+                    ..Settings::default()
+                },
                 label: String::new(),
             }
         })

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::keys::KeyForm;
+use crate::linkbench::perform::{GraphClient, GraphStore};
 use crate::measure::completions::Completions;
 use crate::measure::latencies::Latencies;
 use crate::operation::{Expect, Operation, Part, Stream};
@@ -19,6 +20,8 @@ pub struct Shared<'a> {
     pub store: &'a dyn Store,
     pub keys: KeyForm,
     pub values: &'a Values,
+    /// A graph, where the phase is of one.
+    pub graph: Option<GraphStore<'a>>,
     pub start: Start,
     /// Set when a client has failed, or when those that are measured are done.
     pub stop: AtomicBool,
@@ -65,6 +68,8 @@ pub struct Client<'a> {
     key: Vec<u8>,
     value: Vec<u8>,
     tally: Tally,
+    /// Of a graph, a client of its tables.
+    graph: Option<GraphClient<'a>>,
 }
 
 impl<'a> Client<'a> {
@@ -82,6 +87,7 @@ impl<'a> Client<'a> {
             key: Vec::new(),
             value: Vec::new(),
             tally: Tally::default(),
+            graph: shared.graph.map(GraphClient::new),
         }
     }
 
@@ -159,6 +165,10 @@ impl<'a> Client<'a> {
                 self.tally.deletes += 1;
                 self.shared.store.delete(&self.key)
             }
+            Operation::Graph(request) => match &mut self.graph {
+                Some(graph) => graph.perform(&request, &mut self.tally),
+                None => Err("a request to a graph, in a phase without one".into()),
+            },
         }
     }
 

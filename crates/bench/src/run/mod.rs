@@ -15,11 +15,16 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::linkbench::audit::audit;
+use crate::linkbench::graph::InUse;
+use crate::linkbench::{Graph, perform::GraphStore};
 use crate::outcome::{PhaseOutcome, RunOutcome};
 use crate::settings::Settings;
-use crate::store::Contestant;
-use crate::workload::{Dataset, Phase};
+use crate::store::{Contestant, Opened};
+use crate::tables::Tables;
+use crate::workload::{Dataset, Phase, PhaseKind};
 
+pub(crate) use client::Tally;
 pub use phase::Progress;
 pub use timeline::INTERVAL_MS;
 
@@ -48,6 +53,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the graph that it is of, if it is LinkBench's.
+    pub fn graph(&self) -> Option<Graph> {
+        let is_of_graph = self.phases.iter().any(Phase::is_of_graph);
+        is_of_graph.then(|| Graph::new(self.dataset.records, self.seed))
+    }
+
     /// Cuts the plan where it begins again with an empty store. All streams stay the same: they
     /// depend on the phase and the seed, not on earlier phases.
     pub fn parts(&self) -> Vec<Plan> {
@@ -88,10 +99,21 @@ pub fn run(
         let directory = directory.join(number.to_string());
         fs::create_dir(&directory)?;
         let opened = (contestant.open)(&directory, &plan.settings)?;
+        let graph = part.graph();
+        let in_use = InUse::default();
+        let graph = match &graph {
+            Some(graph) => Some(GraphStore {
+                tables: tables_of(&opened, contestant)?,
+                graph,
+                in_use: &in_use,
+            }),
+            None => None,
+        };
         let context = phase::Context {
             store: opened.store.as_ref(),
             plan: part,
             values: &values,
+            graph,
             directory: &directory,
             progress,
         };
@@ -103,6 +125,16 @@ pub fn run(
     Ok(outcome)
 }
 
+fn tables_of<'a>(opened: &'a Opened, contestant: &Contestant) -> Result<&'a dyn Tables> {
+    let needed = || {
+        format!(
+            "{} has no transactions over several tables, which linkbench needs",
+            contestant.name
+        )
+    };
+    opened.store.tables().ok_or_else(|| needed().into())
+}
+
 /// Phases that follow each other on one store.
 fn phases(context: &phase::Context<'_>) -> Result<Vec<PhaseOutcome>> {
     let mut live_bytes = None;
@@ -110,9 +142,21 @@ fn phases(context: &phase::Context<'_>) -> Result<Vec<PhaseOutcome>> {
     phases
         .map(|phase| {
             phase::run(context, phase, &mut live_bytes)
+                .and_then(|outcome| {
+                    audited(context, phase)?;
+                    Ok(outcome)
+                })
                 .map_err(|error| format!("phase {}: {error}", phase.name).into())
         })
         .collect()
+}
+
+/// Compares the tables of a graph with each other, and with the requests so far.
+fn audited(context: &phase::Context<'_>, phase: &Phase) -> Result<()> {
+    match &context.graph {
+        Some(store) => audit(store, phase.kind == PhaseKind::GraphLoad),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

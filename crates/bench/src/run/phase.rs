@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::linkbench::perform::GraphStore;
 use crate::measure::completions;
 use crate::measure::device::Device;
 use crate::measure::space;
@@ -46,6 +47,8 @@ pub struct Context<'a> {
     pub store: &'a dyn Store,
     pub plan: &'a Plan,
     pub values: &'a Values,
+    /// A graph, where the plan is of one.
+    pub graph: Option<GraphStore<'a>>,
     pub directory: &'a Path,
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
@@ -175,6 +178,7 @@ fn shared<'a>(context: &Context<'a>, threads: usize) -> Shared<'a> {
         store: context.store,
         keys: context.plan.dataset.key_form,
         values: context.values,
+        graph: context.graph,
         start: Start::of(threads),
         stop: AtomicBool::new(false),
     }

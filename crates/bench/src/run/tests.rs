@@ -15,6 +15,8 @@ use crate::run::client::{Client, Count, Shared};
 use crate::run::pace::Pace;
 use crate::run::start::Start;
 use crate::store::{Direction, Opened, Store};
+use crate::stores::MapTables;
+use crate::tables::Tables;
 use crate::values::{Sizes, Values};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -25,6 +27,7 @@ struct Model {
     map: RwLock<Map>,
     fault: Fault,
     asked: AtomicU64,
+    tables: MapTables,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,6 +69,10 @@ impl Model {
 }
 
 impl Store for Model {
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(&self.tables)
+    }
+
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.delay()?;
         let mut map = self.map.write().unwrap();
@@ -167,6 +174,7 @@ fn client(
         store: &model,
         keys: KeyForm::Ycsb,
         values: &values,
+        graph: None,
         start: Start::of(1),
         stop: false.into(),
     };
@@ -333,9 +341,12 @@ fn a_standstill_shows_in_an_open_loop_with_the_queue_behind_it() {
     assert!(open.p50_us < 20_000.0, "{open:?}");
 }
 
-fn open_model(_: &Path, _: &Settings) -> Result<Opened> {
+fn open_model(_: &Path, settings: &Settings) -> Result<Opened> {
     Ok(Opened {
-        store: Box::new(Model::default()),
+        store: Box::new(Model {
+            tables: MapTables::new(settings.tables.len()),
+            ..Model::default()
+        }),
         durability: "none".into(),
         settings: vec![("kind".into(), "model".into())],
     })

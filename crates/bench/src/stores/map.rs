@@ -10,6 +10,8 @@ use std::time::Instant;
 use crate::Result;
 use crate::settings::Settings;
 use crate::store::{Contestant, Direction, Opened, Store};
+use crate::stores::map_tables::MapTables;
+use crate::tables::Tables;
 
 /// Keeps everything in memory. It is not offered to users: they would take it for a peer.
 pub const MAP: Contestant = Contestant {
@@ -21,11 +23,12 @@ pub const MAP: Contestant = Contestant {
 type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Default)]
-struct Map(RwLock<Entries>);
+struct Map(RwLock<Entries>, MapTables);
 
-fn open(_: &Path, _: &Settings) -> Result<Opened> {
+fn open(_: &Path, settings: &Settings) -> Result<Opened> {
+    let tables = MapTables::new(settings.tables.len());
     Ok(Opened {
-        store: Box::new(Map::default()),
+        store: Box::new(Map(RwLock::default(), tables)),
         durability: "nothing survives".into(),
         settings: Vec::new(),
     })
@@ -84,6 +87,10 @@ impl Store for Map {
         Ok(())
     }
 
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(&self.1)
+    }
+
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
     }
@@ -98,5 +105,6 @@ mod tests {
         let map = Map::default();
         crate::conformance::check(&map).unwrap();
         crate::conformance::check_reopened(&map).unwrap();
+        crate::conformance::check_tables(&MapTables::new(2)).unwrap();
     }
 }

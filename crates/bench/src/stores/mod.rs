@@ -2,8 +2,11 @@
 //! map in memory.
 
 mod map;
+mod map_tables;
 mod nothing;
 pub mod terrace;
 
 pub(crate) use map::MAP;
+#[cfg(test)]
+pub(crate) use map_tables::MapTables;
 pub use nothing::NOTHING;

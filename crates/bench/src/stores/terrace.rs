@@ -1,5 +1,6 @@
 //! Terrace, in each configuration that a report may want to set beside the others.
 
+mod tables;
 mod watch;
 
 use std::ops::Bound;
@@ -16,8 +17,10 @@ use toml::{Table, Value};
 
 use crate::settings::{DurabilityClass, Settings};
 use crate::store::{Activity, Contestant, Direction, Opened, Store};
+use crate::tables::Tables;
 use crate::{Error, Result};
 
+use tables::Keyspaces;
 use watch::Watch;
 
 /// Terrace as it comes, and in its other configurations. Every field of `terrace::Options` can be set
@@ -64,6 +67,8 @@ struct Terrace {
     db: Db,
     watch: Arc<Watch>,
     sync: bool,
+    /// Where several tables are needed.
+    keyspaces: Option<Keyspaces>,
 }
 
 fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Result<Opened> {
@@ -74,6 +79,7 @@ fn open(directory: &Path, settings: &Settings, preset: &[(&str, &str)]) -> Resul
 pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings) -> Result<Opened> {
     let watch = Arc::new(Watch::default());
     let told = told(&options.resolved()?)?;
+    let of_keyspaces = options.default_keyspace.clone();
     let db = Db::open(
         directory,
         Options {
@@ -92,8 +98,18 @@ pub(crate) fn open_with(directory: &Path, options: Options, settings: &Settings)
         statistics.durability, statistics.method, statistics.file_system
     );
     let sync = settings.durability == DurabilityClass::PowerCut;
+    let write = WriteOptions::with_sync(sync);
+    let keyspaces = match settings.tables.is_empty() {
+        true => None,
+        false => Some(Keyspaces::new(&db, &settings.tables, &of_keyspaces, write)?),
+    };
     Ok(Opened {
-        store: Box::new(Terrace { db, watch, sync }),
+        store: Box::new(Terrace {
+            db,
+            watch,
+            sync,
+            keyspaces,
+        }),
         durability,
         settings: told,
     })
@@ -268,6 +284,11 @@ impl Store for Terrace {
         Ok(())
     }
 
+    fn tables(&self) -> Option<&dyn Tables> {
+        let keyspaces = self.keyspaces.as_ref()?;
+        Some(keyspaces)
+    }
+
     fn settle(&self) -> Result<Instant> {
         self.db.flush()?;
         self.db.compact()?;
@@ -303,6 +324,8 @@ impl Store for Terrace {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
+        // Keyspaces keep the store open.
+        drop(self.keyspaces);
         Ok(self.db.close()?)
     }
 }

@@ -124,7 +124,7 @@ impl Values {
         // The head determines the size.
         let expected = match self.sizes {
             Sizes::Fixed { bytes } => u64::from(bytes),
-            Sizes::Fields { .. } => self.sizes.most_bytes(),
+            Sizes::Fields { .. } | Sizes::Graph => self.sizes.most_bytes(),
             Sizes::Pareto { .. } => {
                 let version = segment::version_of(identity(record, 0, value.len()), value);
                 self.sizes.bytes(record, version)

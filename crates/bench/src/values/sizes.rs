@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::draw::{Pareto, mix_64, unit_of};
+use crate::linkbench::rows::MEAN_NODE_BYTES;
 
 /// Lengths of values. A length follows from the record and the version, so that a reader knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub enum Sizes {
         /// No value has as many bytes.
         below: u32,
     },
+    /// LinkBench's: a record is a node with its links, in several tables. Of these only the mean is known.
+    Graph,
 }
 
 impl Sizes {
@@ -57,6 +60,7 @@ impl Sizes {
                 };
                 remainder.max(Self::LEAST_PARETO_BYTES)
             }
+            Sizes::Graph => MEAN_NODE_BYTES.into(),
         }
     }
 
@@ -66,6 +70,7 @@ impl Sizes {
             Sizes::Fixed { bytes } => u64::from(*bytes),
             Sizes::Fields { bytes, .. } => u64::from(self.fields()) * u64::from(*bytes),
             Sizes::Pareto { below, .. } => u64::from(*below).max(Self::LEAST_PARETO_BYTES),
+            Sizes::Graph => MEAN_NODE_BYTES.into(),
         }
     }
 
@@ -80,7 +85,7 @@ impl Sizes {
     pub fn fields(&self) -> u32 {
         match self {
             Sizes::Fields { count, .. } => (*count).max(1),
-            Sizes::Fixed { .. } | Sizes::Pareto { .. } => 1,
+            Sizes::Fixed { .. } | Sizes::Pareto { .. } | Sizes::Graph => 1,
         }
     }
 
@@ -88,7 +93,7 @@ impl Sizes {
     pub(super) fn field_bytes(&self, left: usize) -> usize {
         match self {
             Sizes::Fields { bytes, .. } => *bytes as usize,
-            Sizes::Fixed { .. } | Sizes::Pareto { .. } => left,
+            Sizes::Fixed { .. } | Sizes::Pareto { .. } | Sizes::Graph => left,
         }
     }
 
@@ -97,6 +102,9 @@ impl Sizes {
         match self {
             Sizes::Fixed { bytes } => format!("values of {bytes} B"),
             Sizes::Fields { count, bytes } => format!("values of {count} fields of {bytes} B"),
+            Sizes::Graph => {
+                format!("nodes and their links of {MEAN_NODE_BYTES} B together on average")
+            }
             Sizes::Pareto { .. } => {
                 format!(
                     "Pareto-sized values of {:.0} B on average",

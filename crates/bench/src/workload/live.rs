@@ -28,7 +28,8 @@ impl Phase {
                 }
                 .expected_bytes(),
             ),
-            PhaseKind::DbBench(Benchmark::DeleteRandom) => None,
+            PhaseKind::GraphLoad => Some(inserted_bytes),
+            PhaseKind::DbBench(Benchmark::DeleteRandom) | PhaseKind::GraphRequests => None,
             // Of records that may be missing, some come (back) with these.
             PhaseKind::DbBench(Benchmark::Overwrite | Benchmark::ReadWhileWriting { .. })
                 if self.sparse =>

@@ -7,6 +7,7 @@
 
 mod dataset;
 pub mod db_bench;
+pub mod graph;
 mod inserted;
 mod live;
 mod load;
@@ -82,13 +83,20 @@ pub enum PhaseKind {
     Updates(updates::Updates),
     /// RocksDB's model of a social graph's load.
     Mixgraph(mixgraph::Mix),
+    /// LinkBench's load: each record is a node, with its links.
+    GraphLoad,
+    /// LinkBench's mix of requests.
+    GraphRequests,
 }
 
 impl PhaseKind {
     /// Returns whether any of its operations writes.
     fn writes(&self) -> bool {
         match self {
-            PhaseKind::Load(_) | PhaseKind::Updates(_) => true,
+            PhaseKind::Load(_)
+            | PhaseKind::Updates(_)
+            | PhaseKind::GraphLoad
+            | PhaseKind::GraphRequests => true,
             PhaseKind::Ycsb(mix) => mix.updates + mix.inserts + mix.read_modify_writes > 0.0,
             PhaseKind::DbBench(benchmark) => benchmark.writes(),
             PhaseKind::Mixgraph(mix) => mix.puts > 0.0,
@@ -121,14 +129,16 @@ impl Phase {
     }
 
     /// Makes one stream for each client.
-    pub fn streams(&self, dataset: &Dataset, seed: u64) -> Vec<Box<dyn Stream>> {
-        let seed = self.seed(seed);
+    pub fn streams(&self, dataset: &Dataset, plan_seed: u64) -> Vec<Box<dyn Stream>> {
+        let seed = self.seed(plan_seed);
         match &self.kind {
             PhaseKind::Load(order) => load::streams(*order, dataset.records, self.clients, seed),
             PhaseKind::Ycsb(mix) => ycsb::streams(mix, self, dataset, seed),
             PhaseKind::DbBench(benchmark) => db_bench::streams(*benchmark, self, dataset, seed),
             PhaseKind::Updates(updates) => updates::streams(*updates, self, dataset, seed),
             PhaseKind::Mixgraph(mix) => mixgraph::streams(mix, self, dataset, seed),
+            PhaseKind::GraphLoad => graph::loads(self, dataset),
+            PhaseKind::GraphRequests => graph::requests(self, dataset, plan_seed, seed),
         }
     }
 
@@ -145,6 +155,11 @@ impl Phase {
         }
     }
 
+    /// Returns whether it is LinkBench's, and goes through several tables.
+    pub fn is_of_graph(&self) -> bool {
+        matches!(self.kind, PhaseKind::GraphLoad | PhaseKind::GraphRequests)
+    }
+
     /// Returns whether the rows of its scans are its operations: where one scan is all there is.
     pub fn counts_rows(&self) -> bool {
         use db_bench::Benchmark::{ReadReverse, ReadSequential};
@@ -159,6 +174,8 @@ impl Phase {
             PhaseKind::DbBench(benchmark) => benchmark.describe(),
             PhaseKind::Updates(updates) => updates.describe(),
             PhaseKind::Mixgraph(mix) => mix.describe(),
+            PhaseKind::GraphLoad => "each a node with its links, in one batch or more".to_owned(),
+            PhaseKind::GraphRequests => graph::describe(),
         };
         let clients = match self.clients {
             1 => "1 client".to_owned(),

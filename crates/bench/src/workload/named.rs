@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ycsb::{self, Distribution, UpdateStyle};
-use super::{Dataset, Phase, Workload, db_bench, mixgraph, updates};
+use super::{Dataset, Phase, Workload, db_bench, graph, mixgraph, updates};
 use crate::keys::KeyForm;
 use crate::values::Sizes;
 
@@ -24,12 +24,14 @@ pub struct Options {
     pub sizes: Option<Sizes>,
     /// The share of their bytes to which values can be compressed.
     pub compression_ratio: Option<f64>,
+    /// Client threads of LinkBench's load; by default as many as in the phase behind it, up to 10.
+    pub loaders: Option<u32>,
     /// PlexDB's updates: the share of the full volume; by default a fiftieth.
     pub scale: Option<f64>,
 }
 
 /// Names besides YCSB's and db_bench's, and their descriptions.
-pub const OTHERS: [(&str, &str); 4] = [
+pub const OTHERS: [(&str, &str); 5] = [
     (
         "kvbdev",
         "db_bench's fillseq as KVBDEV ran it: keys of 4 B, values of 32 KiB",
@@ -43,6 +45,10 @@ pub const OTHERS: [(&str, &str); 4] = [
         "the same with 21 times and five times the volume",
     ),
     ("mixgraph", "RocksDB's model of a social graph's load"),
+    (
+        "linkbench",
+        "a social graph in four tables, changed by transactions",
+    ),
 ];
 
 /// Returns every name and its description, for help.
@@ -161,6 +167,14 @@ fn other_phases(name: &str, options: &Options) -> Option<Phases> {
             let operations = options.operations.unwrap_or(mixgraph::OPERATIONS);
             let phases = mixgraph::phases(&dataset, operations, options.clients());
             (dataset, phases)
+        }
+        "linkbench" => {
+            let nodes = options.records.unwrap_or(graph::NODES);
+            let operations = options.operations.unwrap_or(2 * nodes);
+            let clients = options.clients();
+            let loaders = options.loaders.unwrap_or(clients.min(graph::MAX_LOADERS));
+            let phases = graph::phases(nodes, operations, (loaders, clients));
+            (graph::dataset(nodes), phases)
         }
         "updates" => update_phases(updates::Updates::USUAL, options),
         "updates-large" => update_phases(updates::Updates::LARGE, options),

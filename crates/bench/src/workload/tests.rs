@@ -61,6 +61,7 @@ fn record_of(operation: &Operation) -> u64 {
         | Operation::Read { record, .. }
         | Operation::Delete { record } => *record,
         Operation::Scan { start, .. } => start.unwrap(),
+        Operation::Graph(request) => panic!("{request:?} is of no record"),
     }
 }
 

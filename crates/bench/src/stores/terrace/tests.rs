@@ -26,6 +26,19 @@ fn every_configuration_keeps_what_it_is_given() {
 }
 
 #[test]
+fn keyspaces_pass_what_tables_must_pass() {
+    let directory = tempfile::tempdir_in(".").unwrap();
+    let tables = ["one", "two"].map(String::from).to_vec();
+    let settings = Settings {
+        tables,
+        ..settings(&[])
+    };
+    let opened = (CONTESTANTS[0].open)(directory.path(), &settings).unwrap();
+    crate::conformance::check_tables(opened.store.tables().unwrap()).unwrap();
+    opened.store.close().unwrap();
+}
+
+#[test]
 fn options_are_set_by_their_names_and_shown() {
     let own = [
         ("read_buffer.share_percent", "25"),
