@@ -6,7 +6,7 @@ use std::{env, fs, thread};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use terrace::{Db, Durability, IterOptions, KeyspaceOptions, Options};
+use terrace::{Db, Durability, IterOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 
 const MIB: u64 = 1 << 20;
 const BOUND_BYTES: u64 = 64 * MIB;
@@ -142,6 +142,40 @@ fn a_bounded_volatile_store_stays_within_its_memory() {
             durability: Some(Durability::Volatile),
             ..Options::default()
         });
+    });
+}
+
+/// The keys of a usual table, if they are tiny, would take twice the bound while their filter is built.
+#[test]
+fn filters_of_tiny_records_are_built_within_the_bound() {
+    in_a_process_of_its_own("filters_of_tiny_records_are_built_within_the_bound", || {
+        const KEYS: u32 = 4_000_000;
+        const BATCH: u32 = 1_000;
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let before_bytes = peak_bytes();
+        let options = Options {
+            memory_bytes: Some(BOUND_BYTES),
+            ..Options::default()
+        };
+        let db = Db::open(directory.path(), options).unwrap();
+        for first in (0..KEYS).step_by(BATCH as usize) {
+            let mut batch = WriteBatch::new();
+            for number in first..first + BATCH {
+                batch.put(number.reverse_bits().to_be_bytes(), b"").unwrap();
+            }
+            db.write(batch, WriteOptions::default()).unwrap();
+        }
+        db.compact_range(..).unwrap();
+        let taken_bytes = peak_bytes() - before_bytes;
+        assert!(
+            taken_bytes < BOUND_BYTES / 10 * 11,
+            "{} MiB",
+            taken_bytes / MIB
+        );
+        let levels = db.statistics().levels;
+        let tables = levels.iter().map(|level| level.tables).sum::<usize>();
+        // A fortieth of the bound holds 62,000 keys of 27 bytes. The last tables of a slice may be half as large again.
+        assert!((40..90).contains(&tables), "{tables}");
     });
 }
 

@@ -45,6 +45,9 @@ impl FilterKind {
     }
 }
 
+/// Memory of a filter that is built, for each key, its hash included.
+pub const FILTER_BUILD_BYTES_PER_KEY: u64 = 27;
+
 /// The filter that a table is to have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FilterForm {

@@ -54,7 +54,7 @@ pub use cursor::TableCursor;
 pub(crate) use descriptors::sparing;
 pub use descriptors::{TableLimit, closes_tables_for};
 pub use filter::FilterBench;
-pub use filter::{FilterForm, FilterKind, key_hash};
+pub use filter::{FILTER_BUILD_BYTES_PER_KEY, FilterForm, FilterKind, key_hash};
 pub use format::{MAX_BLOCK_BYTES, MAX_VALUE_BYTES};
 pub use inspect::BlockSummary;
 pub use key_sample::SampledVersion;

@@ -183,6 +183,11 @@ impl<'a> TableWriter<'a> {
         self.output.offset() + pending as u64 + filter_bits as u64 / 8
     }
 
+    /// Returns the number of keys that the table's filter will have.
+    pub fn filter_keys(&self) -> u64 {
+        self.filter.count() as u64
+    }
+
     /// Writes the rest and syncs the file. The caller makes its name durable by syncing the
     /// directory. A table without entries is an error; any error removes the file.
     #[cfg(test)]

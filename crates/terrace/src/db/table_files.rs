@@ -56,6 +56,8 @@ pub struct TableHome<'a> {
     pub direct: bool,
     /// Entries from one whole key in a data block to the next.
     pub restart_interval: usize,
+    /// Keys of a table whose filter takes as much memory as it may.
+    pub max_filter_keys: u64,
 }
 
 impl Store {
@@ -73,6 +75,7 @@ impl Store {
             randomness: &self.options.randomness,
             direct: self.options.direct_io,
             restart_interval: self.options.constants.restart_interval,
+            max_filter_keys: self.options.max_filter_keys(),
         };
         let form = self.form_of(levels).clone();
         let output = Output::among(levels, &form, self.options.arena_bytes, place);
@@ -214,10 +217,14 @@ impl TableSink for TableFiles<'_> {
         self.begin()?.add_range_tombstone(start, end, sequence)
     }
 
+    /// A table with as many keys as its filter may have is a full one.
     fn table_bytes(&self) -> u64 {
-        self.open
-            .as_ref()
-            .map_or(0, |(_, writer)| writer.estimated_bytes())
+        let Some((_, writer)) = &self.open else {
+            return 0;
+        };
+        let by_keys = writer.filter_keys().saturating_mul(self.form.table_bytes);
+        let by_keys = by_keys / self.home.max_filter_keys.max(1);
+        writer.estimated_bytes().max(by_keys)
     }
 
     fn finish(&mut self) -> Result<Option<TableMeta>> {

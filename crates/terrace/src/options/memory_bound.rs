@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use terrace_lsm::table::FILTER_BUILD_BYTES_PER_KEY;
+
 use crate::options::{ForwardPolicy, Options};
 use crate::{Error, Result};
 
@@ -22,6 +24,9 @@ const MIN_ARENA_BYTES: u64 = 256 << 10;
 const COMPACTION_BYTES: u64 = 8 * MIB;
 /// The smallest reserve for the program's threads and the free memory of its allocator.
 const MIN_RESERVE_BYTES: u64 = 8 * MIB;
+/// Part of the bound that a filter may take while it is built, and the least that it may take.
+const FILTER_PART: u64 = 40;
+const MIN_FILTER_BYTES: u64 = MIB;
 /// Part of the cache that filters and top indexes of open tables may take.
 const TABLES_PART: u64 = 2;
 /// Part of the cache that all transactions together may take.
@@ -89,6 +94,14 @@ impl Options {
     pub(crate) fn max_transactions_bytes(&self) -> u64 {
         self.memory_bytes
             .map_or(u64::MAX, |_| self.cache_bytes / TRANSACTIONS_PART)
+    }
+
+    /// Returns the maximum number of keys in the filter of a table. Millions of tiny records would else
+    /// take more memory for a moment than all buffers of their compaction.
+    pub(crate) fn max_filter_keys(&self) -> u64 {
+        let max_bytes = |bound_bytes: u64| (bound_bytes / FILTER_PART).max(MIN_FILTER_BYTES);
+        let max_keys = |bound_bytes| max_bytes(bound_bytes) / FILTER_BUILD_BYTES_PER_KEY;
+        self.memory_bytes.map_or(u64::MAX, max_keys)
     }
 
     fn within(&self, bound_bytes: u64) -> Result<Options> {

@@ -155,6 +155,7 @@ impl Site {
             randomness: &self.options.randomness,
             direct: false,
             restart_interval: self.options.constants.restart_interval,
+            max_filter_keys: u64::MAX,
         };
         let output = Output::alone(&form, place);
         TableFiles::new(home, keyspace, form, output, Purpose::Recovery)
