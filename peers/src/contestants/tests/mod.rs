@@ -1,6 +1,7 @@
 //! What every contestant must do, whatever it is made of.
 
 mod durability;
+mod tables;
 mod told;
 
 use std::collections::BTreeMap;
