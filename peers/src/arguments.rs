@@ -57,6 +57,18 @@ Examples:
         #[command(subcommand)]
         what: terrace_bench::reproduce::arguments::Reproduce,
     },
+    /// Count small transactions of Terrace and other stores: by one client, and by many on few keys
+    #[command(after_help = "\
+A transaction reads two rows and adds 1 to both, with keys of 16 B and values of 100 B. There are three
+measures: one client over a million keys, the same reads and writes without a transaction, and eight
+clients on a thousand keys, where transactions overtake each other and run again. The sum of all rows then
+tells whether one was lost. Each run has an empty store, and stores take turns.
+
+Examples:
+  peers transactions
+  peers transactions --stores terrace,rocksdb --directory /mnt/disk
+  peers transactions --seconds 2 --repeats 1 --json | jq '.runs[].per_second'")]
+    Transactions(Transactions),
 }
 
 #[derive(Args)]
@@ -79,4 +91,24 @@ pub struct Performance {
     /// A few thousand operations of each, once: to see that it works
     #[arg(long)]
     pub tiny: bool,
+}
+
+#[derive(Args)]
+pub struct Transactions {
+    /// Stores to compare, of those that have transactions [default: terrace,rocksdb,fjall, as far as they
+    /// were compiled in]
+    #[arg(long = "stores", value_delimiter = ',', value_name = "STORES")]
+    pub names: Vec<String>,
+    /// Seconds of each run, after a quarter of them that is not counted
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Runs of each store and measure
+    #[arg(long, default_value_t = 3)]
+    pub repeats: u32,
+    /// Where stores are made: the medium to be measured
+    #[arg(long, default_value = ".")]
+    pub directory: PathBuf,
+    /// Print every run as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
 }

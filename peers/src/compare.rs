@@ -19,7 +19,8 @@ pub fn reproduce(what: &Reproduce) -> Result<()> {
     reproduce::run(&program(&["reproduce", "run-one"]), what, &typed())
 }
 
-fn program(child_arguments: &[&'static str]) -> Program {
+/// Returns this program: Terrace and every store that was compiled in.
+pub fn program(child_arguments: &[&'static str]) -> Program {
     let mut all = stores::terrace::CONTESTANTS.to_vec();
     let peers = contestants();
     let names = peers.iter().map(|peer| peer.name);
@@ -36,7 +37,8 @@ fn program(child_arguments: &[&'static str]) -> Program {
     }
 }
 
-fn typed() -> String {
+/// Returns the command as it was typed.
+pub fn typed() -> String {
     let command: Vec<_> = std::env::args().skip(1).collect();
     format!("peers {}", command.join(" "))
 }

@@ -4,6 +4,7 @@
 mod arguments;
 mod compare;
 mod performance;
+mod transactions;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
         Command::Compare { what } => compare::run(&what),
         Command::Performance(asked) => performance::run(&asked),
         Command::Reproduce { what } => compare::reproduce(&what),
+        Command::Transactions(asked) => transactions::run(&asked),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
