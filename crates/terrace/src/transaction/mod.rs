@@ -397,8 +397,10 @@ impl Transaction {
     /// Reads stay reads, and iterators go on to show the writes that they were made with.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for a savepoint that is gone, or of another transaction.
+    /// [`Error::InvalidArgument`] for a savepoint that is gone, or of another transaction; [`Error::Closed`].
     pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        // In a forked child a lock that follows may be held for ever.
+        self.store_of(&self.keyspace)?;
         let position = self
             .savepoints
             .binary_search_by_key(&savepoint.number, |(number, _)| *number);

@@ -1,13 +1,19 @@
 //! Transactions of the parent, in a child.
 
-use terrace::{Db, IterOptions, Transaction, TransactionIterator, TransactionOptions, Unchanged};
+use terrace::{
+    Db, IterOptions, Savepoint, Transaction, TransactionIterator, TransactionOptions, Unchanged,
+};
 
 use crate::child::{in_child, in_own_process};
 use crate::{METHODS, Place, check_reopened, inline, is_forked, key, options, put};
 
 /// Calls every method, and returns those that were not refused.
-fn not_refused(transaction: &mut Transaction) -> Vec<&'static str> {
+fn not_refused(transaction: &mut Transaction, savepoint: Savepoint) -> Vec<&'static str> {
     let calls = [
+        (
+            "roll_back_to",
+            is_forked(transaction.roll_back_to(savepoint)),
+        ),
         ("get", is_forked(transaction.get(key(1)))),
         (
             "get_for_update",
@@ -47,11 +53,12 @@ fn a_transaction_is_its_parents() {
             put(&db, 0..99);
             let mut transaction = Some(db.transaction().unwrap());
             let own = transaction.as_mut().unwrap();
+            let savepoint = own.savepoint();
             own.put(key(99), key(99)).unwrap();
             let mut iterator = own.iter(IterOptions::default()).unwrap();
             iterator.seek_to_first().unwrap();
             in_child(|| {
-                let failed = not_refused(transaction.as_mut().unwrap());
+                let failed = not_refused(transaction.as_mut().unwrap(), savepoint);
                 eprintln!("not refused: {failed:?}");
                 failed.is_empty()
             });
