@@ -2,8 +2,8 @@
 //!
 //! [`explain`] shows the choice of a compaction policy and its reasons, for a store or for
 //! described levels. [`inspect`] looks into a store from outside: its socket, its files, its
-//! metrics. [`options`] describes each option of a store and of a keyspace. [`mod@repair`] makes a
-//! damaged store openable again. [`simulate`] computes the bytes that a compaction policy would
+//! metrics. [`options`] describes each option of a store and of a keyspace. [`probe`] measures the
+//! speed of a device. [`mod@repair`] makes a damaged store openable again. [`simulate`] computes the bytes that a compaction policy would
 //! write for a load of any size.
 //!
 //! ```
@@ -36,5 +36,6 @@
 pub mod explain;
 pub mod inspect;
 pub mod options;
+pub mod probe;
 pub mod repair;
 pub mod simulate;
