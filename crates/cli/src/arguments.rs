@@ -10,6 +10,7 @@ mod others;
 mod policies;
 mod shell;
 mod stores;
+mod tier;
 mod upkeep;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,7 @@ pub use self::others::{Completions, Demo, DemoChild, Man, ShownOptions};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::shell::{Shell, ShellCommand, ShellLine};
 pub use self::stores::{KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
+pub use self::tier::{Tier, TierProbe};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
 const EXIT_CODES: &str = "\
@@ -255,6 +257,16 @@ Examples:
         /// What is to be simulated
         #[command(subcommand)]
         what: Simulate,
+    },
+    /// Measure devices for the tiers of a store
+    #[command(after_help = "\
+Examples:
+  terrace tier probe /mnt/fast
+  terrace tier probe --help")]
+    Tier {
+        /// The work to do
+        #[command(subcommand)]
+        what: Tier,
     },
     /// Check every checksum and every age rule
     #[command(after_help = "\

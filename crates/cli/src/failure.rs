@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use terrace::Error;
+use terrace_storage::ErrorKind;
+use terrace_tools::probe;
 
 use crate::node::NodeFailure;
 use crate::output;
@@ -57,6 +59,8 @@ pub enum Failure {
     Bench(terrace_bench::Error),
     /// A storage node's device refused or failed.
     Node(NodeFailure),
+    /// A device could not be measured.
+    Probe(probe::Error),
     /// The reader of our output has gone.
     BrokenPipe,
 }
@@ -109,6 +113,7 @@ impl Failure {
             Failure::Damaged(_) => exit::CORRUPTION,
             Failure::Store(error) => code_of(error),
             Failure::Node(failure) => failure.code,
+            Failure::Probe(error) => code_of_probe(error),
             Failure::Lines { code, .. } => *code,
             Failure::Unanswered { .. } => exit::BUSY,
             Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
@@ -141,6 +146,13 @@ impl Failure {
                  import` does",
             ),
             Failure::Node(failure) => failure.hint,
+            Failure::Probe(probe::Error::Storage(error)) => match error.kind() {
+                ErrorKind::NotFound => {
+                    Some("give a directory that exists, on the device to measure")
+                }
+                ErrorKind::PermissionDenied => Some("check the owner and the permissions"),
+                _ => None,
+            },
             Failure::Damaged(_) => Some(
                 "copy the directory before anything else; `terrace dump FILE` shows what is left",
             ),
@@ -166,6 +178,15 @@ fn code_of(error: &Error) -> u8 {
     }
 }
 
+fn code_of_probe(error: &probe::Error) -> u8 {
+    match error {
+        probe::Error::NoSpace { .. } => exit::NO_SPACE,
+        probe::Error::Storage(error) if error.kind() == ErrorKind::NoSpace => exit::NO_SPACE,
+        probe::Error::WrongBytes { .. } => exit::CORRUPTION,
+        _ => exit::IO,
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -184,6 +205,7 @@ impl fmt::Display for Failure {
             ),
             Failure::Store(error) => error.fmt(f),
             Failure::Node(failure) => failure.fmt(f),
+            Failure::Probe(error) => error.fmt(f),
             Failure::Lines { failures, .. } => {
                 write!(f, "{} failed", things(*failures, "line"))
             }

@@ -94,6 +94,16 @@ impl Steps {
         Steps::new(what, Box::new(move |number| things(number, thing)))
     }
 
+    /// Counts seconds.
+    pub fn of_seconds(what: String) -> Self {
+        Steps::new(what, Box::new(|seconds| format!("{seconds} s")))
+    }
+
+    /// Gives the steps that follow another name.
+    pub fn call(&mut self, what: String) {
+        self.what = what;
+    }
+
     fn new(what: String, shown: Box<dyn Fn(u64) -> String>) -> Self {
         let bar = match io::stderr().is_terminal() {
             true => ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}")),

@@ -125,7 +125,7 @@ fn every_command_shows_examples_and_the_codes_are_listed() {
     }
     for command in [
         "put", "get", "del", "scan", "import", "stats", "levels", "verify", "repair", "dump",
-        "node", "demo",
+        "node", "tier", "demo",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let help = shell.out(&[command, "--help"]);

@@ -94,7 +94,7 @@ fn a_closed_standard_error_changes_no_exit_code() {
 }
 
 /// Commands with output, of a store with tables.
-const PRINTING: [&[&str]; 17] = [
+const PRINTING: [&[&str]; 18] = [
     &["get", "oslo"],
     &["get", "oslo", "--json"],
     &["scan"],
@@ -117,6 +117,7 @@ const PRINTING: [&[&str]; 17] = [
         "--policies",
         "leveled",
     ],
+    &["tier", "probe", "/tmp", "--size=1MiB", "--seconds=0.1"],
     &["--help"],
     &["--version"],
 ];

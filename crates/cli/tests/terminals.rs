@@ -128,6 +128,7 @@ fn what_is_not_there_is_named_escaped() {
         &["explain", "compaction", "--description", nowhere],
         &["simulate", "compaction", "--policies", ODD],
         &["simulate", "compaction", "--options", nowhere],
+        &["tier", "probe", nowhere],
         &["bench", "ycsb", ODD],
         &["bench", "ycsb", "c", "--stores", ODD],
         &["demo", "--directory", &store],

@@ -187,7 +187,7 @@ pub struct NodeServe {
 }
 
 /// Reads a number of bytes, with or without a suffix.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let with_unit = || {
         let unit_at = text.rfind(|c: char| c.is_ascii_digit())? + 1;
         let (digits, unit) = text.split_at_checked(unit_at)?;

@@ -21,6 +21,7 @@ mod reproduce;
 pub mod scan;
 mod simulate;
 mod stats;
+mod tier;
 mod verify;
 
 use std::path::Path;
@@ -52,6 +53,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Events(arguments) => events::run(&arguments),
         Command::Explain { what } => explain::run(&what),
         Command::Simulate { what } => simulate::run(&what),
+        Command::Tier { what } => tier::run(&what),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Options(arguments) => options::run(&arguments),
