@@ -227,17 +227,17 @@ impl FileLayer for CountingFile {
     fn succeeded(&self, call: FileCall) {
         let counters = &self.layer.counters;
         match call {
-            FileCall::Read { bytes, purpose } => counters.of(purpose).count_read(bytes),
-            FileCall::Write { bytes, purpose } => counters.of(purpose).count_write(bytes),
+            FileCall::Read { bytes, purpose, .. } => counters.of(purpose).count_read(bytes),
+            FileCall::Write { bytes, purpose, .. } => counters.of(purpose).count_write(bytes),
             FileCall::Sync(purpose) => counters.of(purpose).count_sync(),
-            FileCall::WriteDurable { bytes, purpose } => {
+            FileCall::WriteDurable { bytes, purpose, .. } => {
                 counters.of(purpose).count_write(bytes);
                 counters.of(purpose).count_sync();
             }
             FileCall::StartRead
             | FileCall::StartWriteBack
-            | FileCall::Allocate
-            | FileCall::Truncate
+            | FileCall::Allocate { .. }
+            | FileCall::Truncate { .. }
             | FileCall::Examine
             | FileCall::Lock => {}
         }

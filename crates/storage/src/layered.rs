@@ -34,6 +34,21 @@ pub trait DirectoryLayer: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// Takes note that a directory was synced.
     fn synced(&self) {}
+
+    /// Returns whether [`OpenOptions::polled`] has an effect, of an inner storage where it has one.
+    fn can_poll(&self) -> bool {
+        true
+    }
+
+    /// Returns the facts of the file system, from those of the one below.
+    fn file_system(&self, below: FileSystem) -> FileSystem {
+        below
+    }
+
+    /// Returns the bytes that may still be allocated, of those that the file system below has.
+    fn free_space_bytes(&self, below: u64) -> Result<u64> {
+        Ok(below)
+    }
 }
 
 /// A storage within a layer.
@@ -65,7 +80,7 @@ impl<L: DirectoryLayer> Storage for LayeredStorage<L> {
     }
 
     fn can_poll(&self) -> bool {
-        self.inner.can_poll()
+        self.layer.can_poll() && self.inner.can_poll()
     }
 
     fn boot_id(&self) -> Result<[u8; 16]> {
@@ -154,12 +169,12 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
 
     fn free_space_bytes(&self) -> Result<u64> {
         let _call = self.begin(Operation::FreeSpace, &[])?;
-        self.inner.free_space_bytes()
+        self.layer.free_space_bytes(self.inner.free_space_bytes()?)
     }
 
     fn file_system(&self) -> Result<FileSystem> {
         let _call = self.begin(Operation::FileSystem, &[])?;
-        self.inner.file_system()
+        Ok(self.layer.file_system(self.inner.file_system()?))
     }
 
     fn identity(&self) -> Result<FileIdentity> {

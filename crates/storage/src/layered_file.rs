@@ -13,6 +13,8 @@ pub enum FileCall {
     Read {
         /// The bytes asked for, and after the call those that there were.
         bytes: usize,
+        /// Offset of the first of them.
+        offset: u64,
         /// Their purpose.
         purpose: Purpose,
     },
@@ -22,6 +24,8 @@ pub enum FileCall {
     Write {
         /// The bytes.
         bytes: usize,
+        /// Offset of the first of them; `None` at the end of the file.
+        offset: Option<u64>,
         /// Their purpose.
         purpose: Purpose,
     },
@@ -29,6 +33,8 @@ pub enum FileCall {
     WriteDurable {
         /// The bytes.
         bytes: usize,
+        /// Offset of the first of them.
+        offset: u64,
         /// Their purpose.
         purpose: Purpose,
     },
@@ -37,9 +43,15 @@ pub enum FileCall {
     /// A sync, for a purpose.
     Sync(Purpose),
     /// A reservation of blocks.
-    Allocate,
+    Allocate {
+        /// Length up to which the file has blocks.
+        length_bytes: u64,
+    },
     /// A cut of the file's end.
-    Truncate,
+    Truncate {
+        /// Length of the rest.
+        length_bytes: u64,
+    },
     /// The question how long the file is, or how many names it has.
     Examine,
     /// A lock.
@@ -53,8 +65,8 @@ impl FileCall {
             FileCall::Write { .. } | FileCall::WriteDurable { .. } => Operation::Write,
             FileCall::StartWriteBack => Operation::WriteBack,
             FileCall::Sync(_) => Operation::Sync,
-            FileCall::Allocate => Operation::Allocate,
-            FileCall::Truncate => Operation::Truncate,
+            FileCall::Allocate { .. } => Operation::Allocate,
+            FileCall::Truncate { .. } => Operation::Truncate,
             FileCall::Read { .. } | FileCall::StartRead | FileCall::Examine | FileCall::Lock => {
                 return None;
             }
@@ -73,6 +85,11 @@ pub trait FileLayer: fmt::Debug + Send + Sync + 'static {
     /// Takes note that a call succeeded.
     fn succeeded(&self, call: FileCall) {
         let _ = call;
+    }
+
+    /// Returns whether callers may map the file, past the layer.
+    fn shows_descriptor(&self) -> bool {
+        true
     }
 }
 
@@ -99,23 +116,20 @@ impl<L: FileLayer> LayeredFile<L> {
 
 impl<L: FileLayer> File for LayeredFile<L> {
     fn read_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<usize> {
-        let read = |bytes| FileCall::Read { bytes, purpose };
-        let _within = self.layer.begin(read(buffer.len()))?;
+        let _within = self.layer.begin(read(buffer.len(), offset, purpose))?;
         let count = self.inner.read_at(buffer, offset, purpose)?;
-        self.layer.succeeded(read(count));
+        self.layer.succeeded(read(count, offset, purpose));
         Ok(count)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<()> {
-        let bytes = buffer.len();
-        self.within(FileCall::Read { bytes, purpose }, |file| {
+        self.within(read(buffer.len(), offset, purpose), |file| {
             file.read_exact_at(buffer, offset, purpose)
         })
     }
 
     fn read_vec_at(&self, length: usize, offset: u64, purpose: Purpose) -> Result<Vec<u8>> {
-        let bytes = length;
-        self.within(FileCall::Read { bytes, purpose }, |file| {
+        self.within(read(length, offset, purpose), |file| {
             file.read_vec_at(length, offset, purpose)
         })
     }
@@ -126,18 +140,21 @@ impl<L: FileLayer> File for LayeredFile<L> {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
-        self.within(write(bytes, purpose), |file| {
+        self.within(write(bytes, Some(offset), purpose), |file| {
             file.write_at(bytes, offset, purpose)
         })
     }
 
     fn append(&self, bytes: &[u8], purpose: Purpose) -> Result<u64> {
-        self.within(write(bytes, purpose), |file| file.append(bytes, purpose))
+        self.within(write(bytes, None, purpose), |file| {
+            file.append(bytes, purpose)
+        })
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64, purpose: Purpose) -> Result<()> {
         let call = FileCall::WriteDurable {
             bytes: bytes.len(),
+            offset,
             purpose,
         };
         self.within(call, |file| file.write_durable_at(bytes, offset, purpose))
@@ -154,11 +171,15 @@ impl<L: FileLayer> File for LayeredFile<L> {
     }
 
     fn allocate(&self, length_bytes: u64) -> Result<()> {
-        self.within(FileCall::Allocate, |file| file.allocate(length_bytes))
+        self.within(FileCall::Allocate { length_bytes }, |file| {
+            file.allocate(length_bytes)
+        })
     }
 
     fn truncate(&self, length_bytes: u64) -> Result<()> {
-        self.within(FileCall::Truncate, |file| file.truncate(length_bytes))
+        self.within(FileCall::Truncate { length_bytes }, |file| {
+            file.truncate(length_bytes)
+        })
     }
 
     fn length_bytes(&self) -> Result<u64> {
@@ -174,7 +195,9 @@ impl<L: FileLayer> File for LayeredFile<L> {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
+        self.inner
+            .descriptor()
+            .filter(|_| self.layer.shows_descriptor())
     }
 
     fn is_direct(&self) -> bool {
@@ -182,9 +205,18 @@ impl<L: FileLayer> File for LayeredFile<L> {
     }
 }
 
-fn write(bytes: &[u8], purpose: Purpose) -> FileCall {
+fn read(bytes: usize, offset: u64, purpose: Purpose) -> FileCall {
+    FileCall::Read {
+        bytes,
+        offset,
+        purpose,
+    }
+}
+
+fn write(bytes: &[u8], offset: Option<u64>, purpose: Purpose) -> FileCall {
     FileCall::Write {
         bytes: bytes.len(),
+        offset,
         purpose,
     }
 }

@@ -28,8 +28,8 @@ impl FileLayer for TimedLayer {
             FileCall::Read { .. } | FileCall::StartRead => Stage::ReadCall,
             FileCall::Write { .. } | FileCall::StartWriteBack => Stage::WriteCall,
             FileCall::Sync(_) | FileCall::WriteDurable { .. } => Stage::SyncCall,
-            FileCall::Allocate | FileCall::Truncate | FileCall::Examine => Stage::OtherCall,
             FileCall::Lock => return Ok(None),
+            _ => Stage::OtherCall,
         })))
     }
 }

@@ -34,7 +34,8 @@ impl FileLayer for LimitedLayer {
     type Call = ();
 
     fn begin(&self, call: FileCall) -> Result<()> {
-        if let FileCall::Write { bytes, purpose } | FileCall::WriteDurable { bytes, purpose } = call
+        if let FileCall::Write { bytes, purpose, .. }
+        | FileCall::WriteDurable { bytes, purpose, .. } = call
         {
             self.0.pass(bytes as u64, purpose);
         }
