@@ -1,4 +1,4 @@
-//! Without a crash the simulated storage cannot be told from a real one.
+//! Without a crash the simulated storage cannot be told from a real one, nor one on an emulated device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,12 +6,22 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use terrace_storage::{
-    CrashSwitch, ErrorKind, File, Lock, LockKind, OpenMode, OpenOptions, Purpose, RealStorage,
-    Result, SimulatedStorage, Storage,
+    CrashSwitch, DeviceProfile, EmulatedDevice, EmulatedStorage, ErrorKind, File, Lock, LockKind,
+    OpenMode, OpenOptions, Purpose, RealStorage, Result, SimulatedStorage, Storage,
 };
 
 const PURPOSE: Purpose = Purpose::Other;
 const HANDLES: usize = 4;
+/// A device without a cost.
+const INSTANT: DeviceProfile = DeviceProfile {
+    read_bytes_per_second: 0.0,
+    write_bytes_per_second: 0.0,
+    read_latency_us: 0.0,
+    queued_read_latency_us: 0.0,
+    sync_latency_us: 0.0,
+    price_per_gb: 0.0,
+    endurance_writes: 0.0,
+};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -207,10 +217,16 @@ proptest! {
     fn real_and_simulated_storage_agree(steps in prop::collection::vec(any_step(), 1..60)) {
         let directory = tempfile::tempdir().unwrap();
         let simulated = SimulatedStorage::new(1, CrashSwitch::new());
+        let inner = Arc::new(SimulatedStorage::new(1, CrashSwitch::new()));
+        let device = EmulatedDevice::new("instant", INSTANT).with_capacity_bytes(1 << 30);
+        let emulated = EmulatedStorage::new(inner, Arc::new(device));
         let mut real = Player::new(&RealStorage, directory.path());
         let mut model = Player::new(&simulated, Path::new("/store"));
+        let mut emulation = Player::new(&emulated, Path::new("/store"));
         for step in &steps {
-            prop_assert_eq!(real.play(step), model.play(step), "{:?}", step);
+            let outcome = real.play(step);
+            prop_assert_eq!(&outcome, &model.play(step), "{:?}", step);
+            prop_assert_eq!(&outcome, &emulation.play(step), "emulated: {:?}", step);
         }
     }
 }

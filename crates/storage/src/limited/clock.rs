@@ -16,6 +16,17 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Sleeps for about `time`. It may return early: the caller reads the time again.
     fn sleep(&self, time: Duration);
+
+    /// Waits until `deadline_ns` or later, and returns the time then.
+    fn wait_until(&self, deadline_ns: u64) -> u64 {
+        loop {
+            let now_ns = self.now_ns();
+            match deadline_ns.checked_sub(now_ns) {
+                None | Some(0) => return now_ns,
+                Some(left_ns) => self.sleep(Duration::from_nanos(left_ns)),
+            }
+        }
+    }
 }
 
 /// The machine's monotonic clock.
