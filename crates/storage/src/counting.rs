@@ -59,11 +59,7 @@ impl CountingStorage {
 
     /// Returns the counts up to now. Operations that run meanwhile may be counted in part.
     pub fn snapshot(&self) -> IoStatistics {
-        let counters = &self.layer.counters;
-        IoStatistics {
-            counts: Purpose::ALL.map(|purpose| counters.of(purpose).snapshot()),
-            directory_syncs: counters.directory_syncs.load(Ordering::Relaxed),
-        }
+        self.layer.snapshot()
     }
 }
 
@@ -124,6 +120,18 @@ impl IoStatistics {
         self.counts.iter().fold(IoCounts::default(), sum)
     }
 
+    /// Returns the counts of these purposes; the others are 0.
+    #[must_use]
+    pub fn only(&self, purposes: &[Purpose]) -> IoStatistics {
+        IoStatistics {
+            counts: Purpose::ALL.map(|purpose| match purposes.contains(&purpose) {
+                true => self.of(purpose),
+                false => IoCounts::default(),
+            }),
+            directory_syncs: 0,
+        }
+    }
+
     /// Returns the counts after `earlier`, a snapshot of the same storage.
     #[must_use]
     pub fn since(&self, earlier: &IoStatistics) -> IoStatistics {
@@ -142,6 +150,7 @@ struct Counters {
     arena: PurposeCounters,
     flush: PurposeCounters,
     compaction: PurposeCounters,
+    migration: PurposeCounters,
     manifest: PurposeCounters,
     read: PurposeCounters,
     recovery: PurposeCounters,
@@ -155,6 +164,7 @@ impl Counters {
             Purpose::Arena => &self.arena,
             Purpose::Flush => &self.flush,
             Purpose::Compaction => &self.compaction,
+            Purpose::Migration => &self.migration,
             Purpose::Manifest => &self.manifest,
             Purpose::Read => &self.read,
             Purpose::Recovery => &self.recovery,
@@ -206,6 +216,17 @@ impl PurposeCounters {
 pub struct CountingLayer {
     counters: Arc<Counters>,
     owner: Owner,
+}
+
+impl CountingLayer {
+    /// Returns the counts up to now, as [`CountingStorage::snapshot`]. All clones of a layer count together.
+    pub fn snapshot(&self) -> IoStatistics {
+        let counters = &self.counters;
+        IoStatistics {
+            counts: Purpose::ALL.map(|purpose| counters.of(purpose).snapshot()),
+            directory_syncs: counters.directory_syncs.load(Ordering::Relaxed),
+        }
+    }
 }
 
 #[derive(Debug)]

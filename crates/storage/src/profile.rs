@@ -13,7 +13,9 @@
 /// let flash = DeviceProfile::SSD_850_PRO;
 /// assert!(disk.read_latency_us > 50.0 * flash.read_latency_us);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct DeviceProfile {
     /// Bytes that sequential reads deliver in a second.
     pub read_bytes_per_second: f64,
@@ -32,6 +34,35 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
+    /// Returns the facts in the order of the fields.
+    pub fn figures(&self) -> [f64; 7] {
+        [
+            self.read_bytes_per_second,
+            self.write_bytes_per_second,
+            self.read_latency_us,
+            self.queued_read_latency_us,
+            self.sync_latency_us,
+            self.price_per_gb,
+            self.endurance_writes,
+        ]
+    }
+
+    /// Returns the profile with these facts; `None` if one is no number from 0 on.
+    pub fn of_figures(figures: [f64; 7]) -> Option<DeviceProfile> {
+        let [read, write, latency, queued, sync, price, endurance] = figures;
+        let profile = DeviceProfile {
+            read_bytes_per_second: read,
+            write_bytes_per_second: write,
+            read_latency_us: latency,
+            queued_read_latency_us: queued,
+            sync_latency_us: sync,
+            price_per_gb: price,
+            endurance_writes: endurance,
+        };
+        let is_figure = |figure: &f64| figure.is_finite() && *figure >= 0.0;
+        figures.iter().all(is_figure).then_some(profile)
+    }
+
     /// The profiles below with their names, from the slowest to the fastest read.
     pub const PRESETS: [(&str, DeviceProfile); 5] = [
         ("wd10ezex", DeviceProfile::WD10EZEX),

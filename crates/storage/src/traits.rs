@@ -22,6 +22,8 @@ pub enum Purpose {
     Flush,
     /// Tables read and written by a compaction.
     Compaction,
+    /// Tables copied from one tier to another.
+    Migration,
     /// The manifest and `CURRENT`.
     Manifest,
     /// Reads on behalf of a user.
@@ -34,10 +36,11 @@ pub enum Purpose {
 
 impl Purpose {
     /// Every purpose, in the order of [`Purpose::index`].
-    pub const ALL: [Purpose; 7] = [
+    pub const ALL: [Purpose; 8] = [
         Purpose::Arena,
         Purpose::Flush,
         Purpose::Compaction,
+        Purpose::Migration,
         Purpose::Manifest,
         Purpose::Read,
         Purpose::Recovery,
@@ -55,6 +58,7 @@ impl Purpose {
             Purpose::Arena => "arena",
             Purpose::Flush => "flush",
             Purpose::Compaction => "compaction",
+            Purpose::Migration => "migration",
             Purpose::Manifest => "manifest",
             Purpose::Read => "read",
             Purpose::Recovery => "recovery",

@@ -91,7 +91,7 @@ impl RateLimiter {
                 let now_ns = self.clock.now_ns();
                 self.bucket.lock().take_in_advance(bytes, now_ns);
             }
-            Purpose::Compaction => self.wait(bytes),
+            Purpose::Compaction | Purpose::Migration => self.wait(bytes),
             _ => {}
         }
     }

@@ -104,7 +104,7 @@ pub(super) fn read_full(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::
 impl File for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<usize> {
         let read = match &self.direct {
-            Some(_) if purpose == Purpose::Compaction => {
+            Some(_) if matches!(purpose, Purpose::Compaction | Purpose::Migration) => {
                 passing::read(&self.buffered, buffer, offset)
             }
             Some(direct) => direct.read_at(&self.buffered, buffer, offset),
