@@ -1,11 +1,14 @@
 //! The data files of a store, and the place that each has.
 //!
-//! A file is known by its kind and its number. [`DataFiles`] alone turns that into a directory and a name.
+//! A file is known by its kind, its number and its tier. [`DataFiles`] alone turns that into a directory and
+//! a name.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+mod places;
 
-use terrace_storage::{Directory, DirectoryEntry, File, OpenOptions, Result};
+pub use self::places::{DataFiles, LostTier};
+
+/// The tier of the store's own directory.
+pub const OWN_TIER: u8 = 1;
 
 /// The largest number in a file's name; a larger one leaves no room for the next.
 const MAX_NUMBER: u64 = u64::MAX / 2;
@@ -91,96 +94,26 @@ impl FileId {
     }
 }
 
-/// The places of the data files: one directory.
-#[derive(Clone, Debug)]
-pub struct DataFiles {
-    directory: Arc<dyn Directory>,
+/// A data file where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Placed {
+    /// The file.
+    pub file: FileId,
+    /// The number of its tier; [`OWN_TIER`] is the store's own directory.
+    pub tier: u8,
 }
 
-impl DataFiles {
-    /// Returns the data files of a store in a directory.
-    pub fn new(directory: Arc<dyn Directory>) -> DataFiles {
-        DataFiles { directory }
+impl Placed {
+    /// Returns a table in a tier.
+    pub const fn table(number: u64, tier: u8) -> Placed {
+        let file = FileId::table(number);
+        Placed { file, tier }
     }
 
-    /// Returns the directory of a file, and its name there.
-    pub fn at(&self, file: FileId) -> (&Arc<dyn Directory>, String) {
-        self.at_stage(file, Stage::Listed)
-    }
-
-    /// Returns the directory of a file in a stage of its life, and its name there.
-    pub fn at_stage(&self, file: FileId, stage: Stage) -> (&Arc<dyn Directory>, String) {
-        (&self.directory, file.name(stage))
-    }
-
-    /// Returns the path of the place, for messages about no file.
-    pub fn shown(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// Returns the path of a file, for messages.
-    pub fn path(&self, file: FileId) -> PathBuf {
-        self.path_at(file, Stage::Listed)
-    }
-
-    /// Returns the path of a file in a stage of its life, for messages.
-    pub fn path_at(&self, file: FileId, stage: Stage) -> PathBuf {
-        let (directory, name) = self.at_stage(file, stage);
-        directory.shown(&name)
-    }
-
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// Those of [`Directory::open`].
-    pub fn open(&self, file: FileId, options: OpenOptions) -> Result<Arc<dyn File>> {
-        let (directory, name) = self.at(file);
-        directory.open(&name, options)
-    }
-
-    /// Removes a file. The removal is durable after [`DataFiles::sync`].
-    ///
-    /// # Errors
-    /// Those of [`Directory::remove`].
-    pub fn remove(&self, file: FileId, stage: Stage) -> Result<()> {
-        let (directory, name) = self.at_stage(file, stage);
-        directory.remove(&name)
-    }
-
-    /// Gives a file the name of another stage, durably after [`DataFiles::sync`].
-    ///
-    /// # Errors
-    /// Those of [`Directory::rename`].
-    pub fn rename(&self, file: FileId, from: Stage, to: Stage) -> Result<()> {
-        let (directory, from) = self.at_stage(file, from);
-        directory.rename(&from, &file.name(to))
-    }
-
-    /// Returns the entries of all places, other files than data files included.
-    ///
-    /// # Errors
-    /// Those of [`Directory::list`].
-    pub fn entries(&self) -> Result<Vec<DirectoryEntry>> {
-        self.directory.list()
-    }
-
-    /// Returns the data files that are there, each in the stage that its name shows.
-    ///
-    /// # Errors
-    /// Those of [`Directory::list`].
-    pub fn list(&self) -> Result<Vec<(FileId, Stage)>> {
-        let entries = self.entries()?.into_iter();
-        Ok(entries
-            .filter_map(|entry| FileId::parse(&entry.name))
-            .collect())
-    }
-
-    /// Makes the names of all files durable.
-    ///
-    /// # Errors
-    /// Those of [`Directory::sync`].
-    pub fn sync(&self) -> Result<()> {
-        self.directory.sync()
+    /// Returns a file in the store's own directory.
+    pub const fn own(file: FileId) -> Placed {
+        let tier = OWN_TIER;
+        Placed { file, tier }
     }
 }
 

@@ -120,6 +120,26 @@ pub enum Error {
         /// The region's owner, or the place of the writes, and what to do.
         detail: String,
     },
+    /// The directory of a tier is missing: a device that is not mounted, a removed directory.
+    /// `Options::accept_tier_loss` opens the store without its files. The keys in them are unreadable then,
+    /// until the tier is back.
+    TierLost {
+        /// The tier's name.
+        tier: String,
+        /// The place of its directory when it was last seen.
+        path: PathBuf,
+        /// The contents that the store misses, as far as they are known.
+        missing: Arc<MissingTier>,
+    },
+    /// The directory of a tier is another store's, or another tier's.
+    WrongTier {
+        /// The store's directory.
+        store: PathBuf,
+        /// The directory that was given for the tier.
+        directory: PathBuf,
+        /// The owner of the directory, and what to do.
+        detail: String,
+    },
     /// A key was written after it was read, or may have been. Nothing was written. Read again and retry.
     Conflict {
         /// The keyspace.
@@ -187,6 +207,30 @@ pub enum Error {
     NoAnswer(String),
 }
 
+/// The contents of a missing tier.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MissingTier {
+    /// The names of the files in it that the store needs.
+    pub files: Vec<String>,
+    /// The names of the keyspaces that they hold parts of.
+    pub keyspaces: Vec<String>,
+    /// The reason why the directory at the last place is not the tier's, if one is there.
+    pub cause: Option<Error>,
+}
+
+impl MissingTier {
+    /// Returns the contents of a missing tier.
+    #[doc(hidden)]
+    pub fn new(files: Vec<String>, keyspaces: Vec<String>, cause: Option<Error>) -> Self {
+        MissingTier {
+            files,
+            keyspaces,
+            cause,
+        }
+    }
+}
+
 impl Error {
     #[doc(hidden)]
     pub fn corruption(file: &Path, offset: u64, detail: impl Into<String>) -> Self {
@@ -236,6 +280,15 @@ impl Error {
                 loss: Some(known),
             },
             error => error,
+        }
+    }
+
+    /// Returns the error of a file in a tier that is not at hand.
+    pub(crate) fn tier_lost(tier: &str, path: &Path) -> Self {
+        Error::TierLost {
+            tier: tier.to_owned(),
+            path: path.to_path_buf(),
+            missing: Arc::default(),
         }
     }
 

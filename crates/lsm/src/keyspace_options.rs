@@ -61,6 +61,10 @@ pub struct KeyspaceOptions {
     /// policies `Tiered`, `Lazy`, `Dedup` and `Score` the number of sub-levels that send a level down.
     /// Default: 10.
     pub level_ratio: u64,
+    /// Names of the tiers of levels 0, 1, 2, ...; the last one holds for all deeper levels. A tier without room
+    /// passes a table on to the next slower one, or to a faster one. A name that no tier has is none.
+    /// Default: none, and the upper levels fill the fast tiers up to their capacity.
+    pub level_tiers: Vec<String>,
 }
 
 impl Default for KeyspaceOptions {
@@ -72,6 +76,7 @@ impl Default for KeyspaceOptions {
             table_bytes: 64 << 20,
             level1_bytes: 512 << 20,
             level_ratio: 10,
+            level_tiers: Vec::new(),
         }
     }
 }
@@ -84,11 +89,26 @@ impl KeyspaceOptions {
         given.copied().unwrap_or(Compression::None)
     }
 
+    /// Returns the name of the tier that a level asks for.
+    #[doc(hidden)]
+    pub fn tier_of(&self, level: usize) -> Option<&str> {
+        let given = self.level_tiers.get(level).or(self.level_tiers.last());
+        given.map(String::as_str)
+    }
+
     /// Refuses values that no keyspace can work with, naming the option and the values that it
     /// accepts.
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         check_ranges(&[("compression.len()", self.compression.len() as u64, 0, 64)])?;
+        check_ranges(&[("level_tiers.len()", self.level_tiers.len() as u64, 0, 64)])?;
+        let mut names = self.level_tiers.iter();
+        if let Some(name) = names.find(|name| !is_tier_name(name)) {
+            return Err(Error::invalid(format!(
+                "level_tiers has {name:?}; each must be 1 to {MAX_TIER_NAME_BYTES} letters, digits, '-', \
+                 '_' and '.'"
+            )));
+        }
         let mut asked_for = self.compression.iter();
         if let Some(left_out) = asked_for.find(|asked_for| !asked_for.is_built_in()) {
             let name = left_out.name();
@@ -108,6 +128,15 @@ impl KeyspaceOptions {
             ],
         )
     }
+}
+
+/// Longest name of a tier, in bytes.
+pub const MAX_TIER_NAME_BYTES: usize = 64;
+
+/// Returns whether a tier may have a name.
+pub fn is_tier_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=MAX_TIER_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 /// Returns the default: young levels are written soon again, so only the deeper ones are compressed.

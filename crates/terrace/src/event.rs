@@ -146,6 +146,21 @@ pub enum EventKind {
         /// The bytes of their files.
         bytes: u64,
     },
+    /// A table's file lies in another tier.
+    TableMigrated {
+        /// The keyspace.
+        keyspace: KeyspaceId,
+        /// Its number.
+        table: u64,
+        /// The name of the tier that it left.
+        from: String,
+        /// The name of the tier that it lies in.
+        to: String,
+        /// The bytes of its file.
+        bytes: u64,
+        /// The reason, in words.
+        reason: String,
+    },
     /// The disk is full, and a step that makes room got the reserve. The store refuses new values
     /// until it has made a reserve again.
     ReserveGivenBack {
@@ -196,6 +211,7 @@ impl EventKind {
             EventKind::MergeEnded { .. } => "merge_ended",
             EventKind::TablesMoved { .. } => "tables_moved",
             EventKind::TablesRemoved { .. } => "tables_removed",
+            EventKind::TableMigrated { .. } => "table_migrated",
             EventKind::ReserveGivenBack { .. } => "reserve_given_back",
             EventKind::ReserveMade { .. } => "reserve_made",
             EventKind::TablesDeleted { .. } => "tables_deleted",
@@ -276,6 +292,20 @@ impl fmt::Display for EventKind {
                 "{} of keyspace {keyspace}, {}, removed: deleted ranges hide all entries",
                 Numbered("table", tables),
                 things(*bytes, "byte")
+            ),
+            EventKind::TableMigrated {
+                keyspace,
+                table,
+                from,
+                to,
+                bytes,
+                reason,
+            } => write!(
+                f,
+                "table {table} of keyspace {keyspace}, {}, went from tier {} to {}: {reason}",
+                things(*bytes, "byte"),
+                Escaped::name(from),
+                Escaped::name(to)
             ),
             EventKind::ReserveGivenBack { bytes } => write!(
                 f,

@@ -72,13 +72,14 @@ pub use db::statistics::{
     ArenaStatistics, KeyspaceReport, LevelStatistics, LevelsReport, MemoryStatistics, Sequences,
     Statistics, SubLevelReport, TableReport, TransactionStatistics, WriteRateStatistics,
 };
+pub use db::tiers::report::{PlacedTable, TierStatistics};
 pub use db::value::Value;
 pub use db::verify::{Problem, VerifyReport};
 pub use db::write::WriteOptions;
 pub use event::{Event, EventKind, EventListener};
 pub use options::{
     Background, Durability, FileAccess, ForwardPolicy, Options, PersistMethod, ReadBufferOptions,
-    RegionSource,
+    RegionSource, TierOptions,
 };
 #[doc(hidden)]
 pub use options::{Constants, ReadBufferStructure};
@@ -86,7 +87,7 @@ pub use read_buffer::ReadBufferStatistics;
 pub use stall_cause::StallCause;
 pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 pub use terrace_lsm::compaction::policy::settings::CompactionPolicy;
-pub use terrace_lsm::error::{Error, Result};
+pub use terrace_lsm::error::{Error, MissingTier, Result};
 pub use terrace_lsm::key::{KeyspaceId, SequenceNumber};
 pub use terrace_lsm::keyspace_options::KeyspaceOptions;
 pub use terrace_lsm::levels::ManifestTail;
@@ -97,7 +98,7 @@ pub use terrace_lsm::time_profile::{PathProfile, StageProfile, TimeProfile};
 pub use terrace_region;
 /// Places of files; the trait [`Storage`](terrace_storage::Storage) is that of [`Options::storage`].
 pub use terrace_storage;
-pub use terrace_storage::{Escaped, IoCounts, IoStatistics, NoThread, Purpose};
+pub use terrace_storage::{DeviceProfile, Escaped, IoCounts, IoStatistics, NoThread, Purpose};
 pub use transaction::{
     Isolation, Savepoint, Transaction, TransactionIterator, TransactionOptions, Unchanged,
 };

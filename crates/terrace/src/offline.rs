@@ -41,6 +41,38 @@ use crate::write_buffer::memtable::MemTable;
 use crate::write_buffer::recovery::{ArenaFacts, LEAVES_NO_ROOM, frame_without_room, judge};
 use crate::{Durability, Error, KeyspaceId, Options, Result, SequenceNumber};
 
+/// The tiers of a store that no process has open.
+pub mod tiers {
+    use std::sync::Arc;
+
+    use terrace_lsm::data_files::DataFiles;
+    use terrace_lsm::levels::{ManifestState, TierRecord};
+    use terrace_storage::{Directory, Lock, Storage};
+
+    use crate::db::tiers::finding;
+    use crate::{Options, Result};
+
+    /// Tiers in use, and the locks on their directories.
+    pub type Found = (Vec<TierRecord>, Vec<Box<dyn Lock>>);
+
+    /// Finds and locks the tiers that a manifest lists, and those that the options name beside them. Adds
+    /// their directories to `data`. Returns the tiers in use and the locks.
+    ///
+    /// # Errors
+    /// As [`Db::open`](crate::Db::open).
+    pub fn find(
+        storage: &dyn Storage,
+        store: &Arc<dyn Directory>,
+        options: &Options,
+        state: &ManifestState,
+        data: &DataFiles,
+    ) -> Result<Found> {
+        let found = finding::settle(storage, store, options, state, data)?;
+        let locks = found.locks.into_iter().map(|(_, lock)| lock);
+        Ok((found.records, locks.collect()))
+    }
+}
+
 /// The names of a store's files.
 pub mod files {
     pub use crate::db::file_names::{

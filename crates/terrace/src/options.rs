@@ -9,6 +9,7 @@ mod read_buffer;
 pub(crate) mod table;
 #[cfg(feature = "serde")]
 mod text;
+mod tiers;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub use self::constants::Constants;
 pub use self::file_access::FileAccess;
 pub use self::persist_method::PersistMethod;
 pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
+pub use self::tiers::TierOptions;
 use crate::event::EventListener;
 use crate::randomness::Randomness;
 
@@ -336,6 +338,14 @@ pub struct Options {
     /// [`Statistics`](crate::Statistics) show it. Where nothing is missing this changes nothing.
     /// Default: false, and such an opening is [`Error::RegionLost`](crate::Error::RegionLost).
     pub accept_region_loss: bool,
+    /// Tiers: directories for tables, each on a device of its own, from the fastest to the slowest. An opening
+    /// makes those that the store does not have, and gives the others these limits. Tiers that the store
+    /// has and this list does not name stay as they are. Default: none but the store's own directory.
+    pub tiers: Vec<TierOptions>,
+    /// Whether to open although the directory of a tier is missing that tables lie in. Reads of keys that
+    /// these tables may hold are then [`Error::TierLost`](crate::Error::TierLost), never an older version.
+    /// All others go on. The loss is recorded until an opening finds the tier again. Default: false.
+    pub accept_tier_loss: bool,
     /// Whether `terrace_tools::repair` takes in the tables that openings kept when they dropped the
     /// end of the manifest; see [`Recovery::unlisted_tables`](crate::Recovery::unlisted_tables).
     /// Openings ignore it. Default: false.
@@ -396,6 +406,8 @@ impl Default for Options {
             region: None,
             region_dir: None,
             accept_region_loss: false,
+            tiers: Vec::new(),
+            accept_tier_loss: false,
             take_unlisted: false,
             persist_method: PersistMethod::Auto,
             file_access: FileAccess::Owner,

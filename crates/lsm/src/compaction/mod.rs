@@ -13,6 +13,7 @@ pub mod oldest_snapshot;
 pub mod output;
 pub(crate) mod output_ranges;
 pub mod parts;
+pub mod placement;
 pub mod policy;
 pub mod rate;
 pub mod run;

@@ -55,8 +55,12 @@ impl Output {
 /// differ: a move keeps the better ones.
 pub fn takes_tables_as_they_are(options: &KeyspaceOptions) -> Vec<bool> {
     let compression = |level| options.compression_of(level);
+    let is_same = |level: usize| {
+        compression(level) == compression(level - 1)
+            && options.tier_of(level) == options.tier_of(level - 1)
+    };
     (0..LEVELS)
-        .map(|level| level > 0 && compression(level) == compression(level - 1))
+        .map(|level| level > 0 && is_same(level))
         .collect()
 }
 
@@ -85,6 +89,17 @@ mod tests {
     #[test]
     fn a_table_moves_where_the_compression_stays() {
         let moves = takes_tables_as_they_are(&options());
+        assert_eq!(moves, [false, true, false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_table_stays_where_the_next_level_has_another_tier() {
+        let options = KeyspaceOptions {
+            level_tiers: vec!["a".into(), "a".into(), "b".into()],
+            compression: vec![Compression::None],
+            ..KeyspaceOptions::default()
+        };
+        let moves = takes_tables_as_they_are(&options);
         assert_eq!(moves, [false, true, false, true, true, true, true]);
     }
 

@@ -82,6 +82,25 @@ fn with_text() -> Vec<Error> {
                 region: path.clone(),
                 detail: detail.clone(),
             },
+            Error::WrongTier {
+                store: path.clone(),
+                directory: "a".into(),
+                detail: detail.clone(),
+            },
+            Error::WrongTier {
+                store: "a".into(),
+                directory: path.clone(),
+                detail: detail.clone(),
+            },
+            Error::TierLost {
+                tier: detail.clone(),
+                path: path.clone(),
+                missing: Arc::new(MissingTier::new(
+                    vec![detail.clone()],
+                    vec![detail.clone()],
+                    None,
+                )),
+            },
             Error::NoInspection { path, detail },
         ]);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use terrace_storage::Escaped;
 
+use crate::error::MissingTier;
 use crate::things::things;
 use crate::{Error, RegionLoss};
 
@@ -101,6 +102,7 @@ impl fmt::Display for Error {
                 region,
                 detail,
             } => write_wrong_region(f, store, region, detail),
+            Error::TierLost { .. } | Error::WrongTier { .. } => write_tier(f, self),
             Error::Poisoned { cause } => write!(
                 f,
                 "writes are refused since an earlier failure: {cause}; close and reopen the store"
@@ -214,6 +216,86 @@ fn write_wrong_region(
         Escaped::path(store),
         Escaped::message(detail)
     )
+}
+
+fn write_tier(f: &mut fmt::Formatter<'_>, error: &Error) -> fmt::Result {
+    match error {
+        Error::TierLost {
+            tier,
+            path,
+            missing,
+        } => write_tier_lost(f, tier, path, missing),
+        Error::WrongTier {
+            store,
+            directory,
+            detail,
+        } => write_wrong_tier(f, store, directory, detail),
+        _ => Ok(()),
+    }
+}
+
+fn write_wrong_tier(
+    f: &mut fmt::Formatter<'_>,
+    store: &Path,
+    directory: &Path,
+    detail: &str,
+) -> fmt::Result {
+    write!(
+        f,
+        "{} is not the tier of {}: {}",
+        Escaped::path(directory),
+        Escaped::path(store),
+        Escaped::message(detail)
+    )
+}
+
+/// Maximum number of files and of keyspaces that the message of a lost tier names.
+const MAX_NAMED: usize = 5;
+
+fn write_tier_lost(
+    f: &mut fmt::Formatter<'_>,
+    tier: &str,
+    path: &Path,
+    missing: &MissingTier,
+) -> fmt::Result {
+    let MissingTier {
+        files,
+        keyspaces,
+        cause,
+    } = missing;
+    let (tier, path) = (Escaped::name(tier), Escaped::path(path));
+    write!(f, "tier {tier} is missing, last seen at {path}")?;
+    if !files.is_empty() {
+        write!(
+            f,
+            "; the store needs {} there: ",
+            things(files.len(), "file")
+        )?;
+        write_names(f, files)?;
+        f.write_str(" of keyspaces ")?;
+        write_names(f, keyspaces)?;
+    }
+    if let Some(cause) = cause {
+        write!(f, "; {cause}")?;
+    }
+    f.write_str(match files.as_slice() {
+        [] => "; mount it, and open the store again",
+        _ => {
+            "; mount it, or name its directory; with accept_tier_loss the store opens without it, and \
+             reads of these keys fail until it is back"
+        }
+    })
+}
+
+fn write_names(f: &mut fmt::Formatter<'_>, names: &[String]) -> fmt::Result {
+    for (at, name) in names.iter().take(MAX_NAMED).enumerate() {
+        let separator = if at == 0 { "" } else { ", " };
+        write!(f, "{separator}{}", Escaped::name(name))?;
+    }
+    match names.len().saturating_sub(MAX_NAMED) {
+        0 => Ok(()),
+        more => write!(f, " and {more} more"),
+    }
 }
 
 fn write_too_many_files(

@@ -47,6 +47,13 @@ pub const LEVEL_RATIO: OptionEntry = OptionEntry::new(
     Live,
 );
 
+/// Tiers of levels. A policy takes them whenever it chooses; tables that lie elsewhere stay there.
+pub const LEVEL_TIERS: OptionEntry = OptionEntry::new(
+    "Tiers of levels 0, 1, 2 and so on; the last one holds for all deeper levels",
+    Values::Other("a list of names of tiers"),
+    NextTable,
+);
+
 crate::option_table! {
     /// Options of a keyspace.
     pub static KEYSPACE: KeyspaceOptions as "" {
@@ -56,6 +63,7 @@ crate::option_table! {
         table_bytes: TABLE_BYTES;
         level1_bytes: LEVEL1_BYTES;
         level_ratio: LEVEL_RATIO;
+        level_tiers: LEVEL_TIERS;
     } without { }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use terrace_storage::Escaped;
 
 use super::table_meta::{KeyRange, TableMeta};
+use super::tiers::{TableMigrated, TierRecord};
 use super::version::Place;
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::keyspace_options::KeyspaceOptions;
@@ -142,7 +143,7 @@ impl ArenaHome {
 /// A change of the store's state, taken whole or not at all.
 ///
 /// Applied in the order of the fields: removals make room for additions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
     /// Only in the first record of a manifest.
     pub identity: Option<Identity>,
@@ -153,6 +154,7 @@ pub struct Edit {
     pub tables_removed: Vec<TableRemoved>,
     pub tables_narrowed: Vec<TableNarrowed>,
     pub tables_moved: Vec<TableMoved>,
+    pub tables_migrated: Vec<TableMigrated>,
     pub tables_added: Vec<TableAdded>,
     pub arenas_retired: Vec<u64>,
     pub arenas_issued: Vec<ArenaIssued>,
@@ -174,6 +176,8 @@ pub struct Edit {
     pub region_losses: Vec<RegionLoss>,
     /// Random bits of an opening to write, in its first edit. Generations step by them.
     pub opening_bits: Option<u64>,
+    /// Tiers beside the store's own directory, where they change.
+    pub tiers: Vec<TierRecord>,
 }
 
 /// One line for each field that is set.
@@ -231,6 +235,9 @@ impl fmt::Display for Edit {
         for loss in &self.region_losses {
             writeln!(f, "region lost: {loss}")?;
         }
+        for tier in &self.tiers {
+            writeln!(f, "{tier}")?;
+        }
         if let Some(bits) = self.opening_bits {
             writeln!(f, "opening {bits:016x}")?;
         }
@@ -275,6 +282,13 @@ impl Edit {
                 f,
                 "move table {} of keyspace {} to {}",
                 moved.number, moved.keyspace, moved.to
+            )?;
+        }
+        for migrated in &self.tables_migrated {
+            writeln!(
+                f,
+                "migrate table {} of keyspace {} to tier {}",
+                migrated.number, migrated.keyspace, migrated.tier
             )?;
         }
         for TableAdded { place, table } in &self.tables_added {

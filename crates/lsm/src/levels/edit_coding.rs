@@ -1,24 +1,24 @@
 //! Edits as bytes: the tags of docs/formats.md. Numbers given here are given for ever.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+mod home;
 
+use self::home::{put_home, take_home};
 use super::LEVELS;
 use super::edit::{
-    ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated,
-    KeyspaceFormed, KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    ArenaEnd, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
+    KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
 use super::table_meta::{KeyRange, TableMeta};
+use super::tiers::{TableMigrated, put_tier, take_level_tiers, take_tier};
 use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
 use crate::keyspace_options::KeyspaceOptions;
 use crate::region_loss::RegionLoss;
 use crate::table::{Compression, RESTART_INTERVAL, Superseded};
 
-/// Tags of an edit. Reserved for later versions: 20 range tombstones, 21 tiers, 22 a table's new
-/// tier, 23 sketches of a sub-level, 24 files of separated values.
+/// Tags of an edit. Reserved for later versions: 20 range tombstones, 23 sketches of a sub-level, 24 files
+/// of separated values.
 mod tag {
     pub(super) const IDENTITY: u32 = 1;
     pub(super) const KEYSPACE_CREATED: u32 = 2;
@@ -39,6 +39,8 @@ mod tag {
     pub(super) const DOMAIN: u32 = 17;
     pub(super) const ARENA_HOME: u32 = 18;
     pub(super) const REGION_LOSS: u32 = 19;
+    pub(super) const TIER: u32 = 21;
+    pub(super) const TABLE_MIGRATED: u32 = 22;
     pub(super) const KEYSPACE_FORMED: u32 = 25;
     pub(super) const OPENING_BITS: u32 = 26;
     pub(super) const ARENA_END: u32 = 29;
@@ -70,7 +72,8 @@ mod form {
     pub(super) const TABLE_BYTES: u32 = 6;
     pub(super) const LEVEL1_BYTES: u32 = 7;
     pub(super) const LEVEL_RATIO: u32 = 8;
-    pub(super) const LARGEST: u32 = LEVEL_RATIO;
+    pub(super) const LEVEL_TIERS: u32 = 9;
+    pub(super) const LARGEST: u32 = LEVEL_TIERS;
 }
 
 /// Tags inside everything that concerns a table; each structure has those that it needs.
@@ -116,13 +119,6 @@ mod arena_end {
     pub(super) const GENERATION: u32 = 1;
     pub(super) const END_BYTES: u32 = 2;
     pub(super) const LARGEST: u32 = END_BYTES;
-}
-
-/// Tags inside the home of the arenas; without both of them it is the store's directory.
-mod home {
-    pub(super) const REGION_ID: u32 = 1;
-    pub(super) const PATH: u32 = 2;
-    pub(super) const LARGEST: u32 = PATH;
 }
 
 /// Tags inside a lost region.
@@ -191,6 +187,9 @@ impl Edit {
                 out.number(arena_end::END_BYTES, end.end_bytes);
             });
         }
+        for tier in &self.tiers {
+            out.nested(tag::TIER, |out| put_tier(out, tier));
+        }
         for renamed in &self.keyspaces_renamed {
             out.nested(tag::KEYSPACE_RENAMED, |out| {
                 put_keyspace(out, renamed.id, &renamed.name);
@@ -215,6 +214,12 @@ impl Edit {
             out.nested(tag::TABLE_MOVED, |out| {
                 put_table(out, moved.keyspace, moved.number);
                 put_place(out, moved.to);
+            });
+        }
+        for migrated in &self.tables_migrated {
+            out.nested(tag::TABLE_MIGRATED, |out| {
+                put_table(out, migrated.keyspace, migrated.number);
+                out.number(table::TIER, migrated.tier.into());
             });
         }
         for added in &self.tables_added {
@@ -270,6 +275,8 @@ impl Edit {
                     let bits = <[u8; 8]>::try_from(field.bytes()).map_err(|_| field.malformed())?;
                     set(&mut edit.opening_bits, field, u64::from_le_bytes(bits))?;
                 }
+                tag::TIER => edit.tiers.push(take_tier(field)?),
+                tag::TABLE_MIGRATED => edit.tables_migrated.push(take_migrated(field)?),
                 tag::ARENA_END => edit.arena_ends.push(take_arena_end(field)?),
                 tag::KEYSPACE_RENAMED => {
                     let (id, name) = take_keyspace(field)?;
@@ -387,6 +394,10 @@ fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {
     out.number(form::TABLE_BYTES, options.table_bytes);
     out.number(form::LEVEL1_BYTES, options.level1_bytes);
     out.number(form::LEVEL_RATIO, options.level_ratio);
+    if !options.level_tiers.is_empty() {
+        // No name has this byte.
+        out.bytes(form::LEVEL_TIERS, options.level_tiers.join("\0").as_bytes());
+    }
 }
 
 /// Reads the options and holds their values to the same ranges as those that a caller gives.
@@ -411,6 +422,7 @@ fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
         table_bytes: group.number(form::TABLE_BYTES)?,
         level1_bytes: group.number(form::LEVEL1_BYTES)?,
         level_ratio: group.number(form::LEVEL_RATIO)?,
+        level_tiers: take_level_tiers(&group, form::LEVEL_TIERS)?,
     };
     options.check().map_err(|_| field.malformed())?;
     Ok(KeyspaceFormed {
@@ -474,6 +486,15 @@ fn take_moved(field: Field<'_>) -> Result<TableMoved, FieldError> {
         keyspace: keyspace_of(&group)?,
         number: group.nonzero(table::NUMBER)?,
         to: take_place(&group)?,
+    })
+}
+
+fn take_migrated(field: Field<'_>) -> Result<TableMigrated, FieldError> {
+    let group = table_group(field)?;
+    Ok(TableMigrated {
+        keyspace: keyspace_of(&group)?,
+        number: group.nonzero(table::NUMBER)?,
+        tier: group.nonzero(table::TIER)?,
     })
 }
 
@@ -547,26 +568,6 @@ fn take_arena_end(field: Field<'_>) -> Result<ArenaEnd, FieldError> {
     Ok(ArenaEnd {
         generation: group.nonzero(arena_end::GENERATION)?,
         end_bytes: group.nonzero(arena_end::END_BYTES)?,
-    })
-}
-
-fn put_home(out: &mut FieldWriter, value: &ArenaHome) {
-    if let ArenaHome::Region { id, path } = value {
-        out.bytes(home::REGION_ID, &id.to_le_bytes());
-        out.bytes(home::PATH, path.as_os_str().as_bytes());
-    }
-}
-
-fn take_home(field: Field<'_>) -> Result<ArenaHome, FieldError> {
-    let group = Group::read(field, "the home of the arenas", home::LARGEST)?;
-    if group.is_empty() {
-        return Ok(ArenaHome::Store);
-    }
-    let id = <[u8; 16]>::try_from(group.bytes(home::REGION_ID)?)
-        .map_err(|_| group.malformed(home::REGION_ID))?;
-    Ok(ArenaHome::Region {
-        id: u128::from_le_bytes(id),
-        path: PathBuf::from(OsStr::from_bytes(group.bytes(home::PATH)?)),
     })
 }
 

@@ -39,6 +39,7 @@ mod tail;
     clippy::panic
 )]
 pub mod testing;
+mod tiers;
 mod version;
 
 pub use tail::ManifestTail;
@@ -60,6 +61,7 @@ pub use number_limits::MAX_NUMBER;
 pub use state::{LiveArena, ManifestState};
 pub use sub_level_cursor::SubLevelCursor;
 pub use table_meta::{Bounds, KeyRange, ObsoleteTables, OpenTable, Table, TableMeta};
+pub use tiers::{TableMigrated, TierRecord, TierUse};
 pub use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
 
 /// The name of the keyspace that every store has.

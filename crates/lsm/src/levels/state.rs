@@ -10,6 +10,7 @@ use super::edit::{
 };
 use super::number_limits::{check_numbers, check_totals};
 use super::table_meta::ObsoleteTables;
+use super::tiers::{TierRecord, check_tiers, fold_tiers};
 use super::version::{Place, StructureError, Version};
 use super::{DEFAULT_NAME, FIRST_FLUSH_AGE, FIRST_SUB_LEVEL_NUMBER};
 use crate::key::{KeyspaceId, SequenceNumber};
@@ -65,6 +66,8 @@ pub struct ManifestState {
     /// Random bits of the last opening to write: they make the generations of two copies of the
     /// store differ.
     pub opening_bits: Option<u64>,
+    /// Tiers beside the store's own directory, in the order of their numbers; removed ones stay listed.
+    pub tiers: Vec<TierRecord>,
     /// The manifest that it was read from, and where that ends: for messages.
     pub read_from: (Arc<Path>, u64),
 }
@@ -102,6 +105,7 @@ impl ManifestState {
             arena_home: ArenaHome::Store,
             region_losses: Vec::new(),
             opening_bits: None,
+            tiers: Vec::new(),
             read_from: (Path::new("MANIFEST").into(), 0),
         };
         empty.fold(edit)
@@ -153,6 +157,13 @@ impl ManifestState {
         }
         next.region_losses.extend(&edit.region_losses);
         next.opening_bits = edit.opening_bits.or(next.opening_bits);
+        if !edit.tiers.is_empty() {
+            fold_tiers(&mut next.tiers, &edit.tiers)?;
+        }
+        let places = !edit.tables_added.is_empty() || !edit.tables_migrated.is_empty();
+        if places || !edit.tiers.is_empty() {
+            check_tiers(&next.tiers, &next.version)?;
+        }
         Ok(next)
     }
 
@@ -322,6 +333,7 @@ impl ManifestState {
             arena_home: Some(self.arena_home.clone()).filter(|home| *home != ArenaHome::Store),
             region_losses: self.region_losses.clone(),
             opening_bits: self.opening_bits,
+            tiers: self.tiers.clone(),
             ..Edit::default()
         }
     }

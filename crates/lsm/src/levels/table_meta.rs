@@ -6,6 +6,7 @@ use std::ops::{Bound, Deref};
 use std::sync::{Arc, OnceLock};
 
 use crate::Result;
+use crate::data_files::{OWN_TIER, Placed};
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -168,14 +169,16 @@ pub struct TableMeta {
     /// Every entry has the number `max_sequence`, not the one in the file: the file was written
     /// before the number was known.
     pub assigned: bool,
-    /// The device class that holds the file; 1 is the store's own directory.
+    /// The number of the tier that holds the file.
     pub tier: u8,
 }
 
-/// The device class of the store's own directory.
-const OWN_DIRECTORY: u8 = 1;
-
 impl TableMeta {
+    /// Returns the table's file where it lies.
+    pub fn placed(&self) -> Placed {
+        Placed::table(self.number, self.tier)
+    }
+
     /// Lists a table in the store's own directory by its file's properties; `None` if it holds
     /// nothing.
     pub fn of_file(number: u64, properties: &TableProperties) -> Option<Self> {
@@ -194,7 +197,7 @@ impl TableMeta {
             min_sequence: properties.smallest_sequence,
             max_sequence: properties.largest_sequence,
             assigned: false,
-            tier: OWN_DIRECTORY,
+            tier: OWN_TIER,
         })
     }
 
@@ -264,7 +267,8 @@ pub struct Table {
 impl Table {
     pub fn new(meta: TableMeta, obsolete: &Arc<ObsoleteTables>) -> Self {
         let file = Arc::new(TableFile {
-            number: meta.number,
+            placed: meta.placed(),
+            size_bytes: meta.size_bytes,
             removed: AtomicBool::new(false),
             kept_open: OnceLock::new(),
             obsolete: Arc::clone(obsolete),
@@ -283,13 +287,22 @@ impl Table {
         }
     }
 
+    /// Returns the same table with its file in another tier.
+    pub(super) fn migrated(&self, tier: u8, obsolete: &Arc<ObsoleteTables>) -> Self {
+        let meta = TableMeta {
+            tier,
+            ..self.meta.clone()
+        };
+        Table::new(meta, obsolete)
+    }
+
     /// Returns the open file. The first call settles whether it is kept open as long as a version
     /// lists the table, or opened through the cache each time. As a rule it is kept open.
     pub fn open<'a>(&'a self, tables: &TableCache) -> Result<OpenTable<'a>> {
         if let Some(Some(kept)) = self.file.kept_open.get() {
             return Ok(OpenTable::Kept(kept.reader()));
         }
-        let reader = tables.get(self.number, |properties| self.is_described_by(properties))?;
+        let reader = tables.get(self.placed(), |properties| self.is_described_by(properties))?;
         self.file
             .kept_open
             .get_or_init(|| tables.keep_open(&reader));
@@ -300,7 +313,7 @@ impl Table {
     pub fn if_open<'a>(&'a self, tables: &TableCache) -> Option<OpenTable<'a>> {
         match self.file.kept_open.get() {
             Some(Some(kept)) => Some(OpenTable::Kept(kept.reader())),
-            _ => tables.if_open(self.number).map(OpenTable::Cached),
+            _ => tables.if_open(self.placed()).map(OpenTable::Cached),
         }
     }
 
@@ -337,7 +350,8 @@ impl Deref for OpenTable<'_> {
 
 #[derive(Debug)]
 struct TableFile {
-    number: u64,
+    placed: Placed,
+    size_bytes: u64,
     /// Empty until the table is first read; `None` if too many tables were open then.
     kept_open: OnceLock<Option<KeptOpen>>,
     removed: AtomicBool,
@@ -347,7 +361,10 @@ struct TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         if self.removed.load(Ordering::Acquire) {
-            self.obsolete.numbers.lock().push(self.number);
+            self.obsolete
+                .files
+                .lock()
+                .push((self.placed, self.size_bytes));
         }
     }
 }
@@ -356,18 +373,19 @@ impl Drop for TableFile {
 /// queued here: dropping a version, which any reader may do, never does I/O.
 #[derive(Debug, Default)]
 pub struct ObsoleteTables {
-    numbers: Mutex<Vec<u64>>,
+    /// Each with the bytes of its file.
+    files: Mutex<Vec<(Placed, u64)>>,
 }
 
 impl ObsoleteTables {
-    /// Takes the numbers queued so far; the caller deletes the files.
-    pub fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut self.numbers.lock())
+    /// Takes the files queued so far, each with its bytes; the caller deletes them.
+    pub fn take(&self) -> Vec<(Placed, u64)> {
+        std::mem::take(&mut self.files.lock())
     }
 
     /// Returns the number of queued tables.
     pub fn count(&self) -> usize {
-        self.numbers.lock().len()
+        self.files.lock().len()
     }
 }
 
@@ -413,9 +431,9 @@ mod tests {
         drop(Table::new(meta(8, "a", "m"), &obsolete));
         table.mark_removed();
         drop(table);
-        assert_eq!(obsolete.take(), [0u64; 0]);
+        assert_eq!(obsolete.take(), []);
         drop(narrowed);
-        assert_eq!(obsolete.take(), [7]);
+        assert_eq!(obsolete.take(), [(Placed::table(7, 1), 1)]);
     }
 
     fn meta(number: u64, smallest: &str, largest: &str) -> TableMeta {

@@ -19,6 +19,7 @@ use super::edit::Edit;
 use super::table_meta::{KeyRange, ObsoleteTables, Table};
 use super::{FIRST_FLUSH_AGE, LEVELS};
 use crate::Error;
+use crate::data_files::OWN_TIER;
 use crate::debug_expect::DebugExpect;
 use crate::key::KeyspaceId;
 use crate::keyspace_options::KeyspaceOptions;
@@ -286,6 +287,24 @@ impl Version {
         }
     }
 
+    /// Returns the same tables with their files in one directory: for a copy of the store.
+    pub fn in_one_tier(&self) -> Self {
+        let mut copy = Version::empty(Arc::default());
+        for (id, levels) in &self.keyspaces {
+            let mut levels = KeyspaceLevels::clone(levels);
+            for level in &mut levels.levels {
+                for sub_level in &mut level.sub_levels {
+                    let sub_level = Arc::make_mut(sub_level);
+                    for table in sub_level.tables_mut() {
+                        *table = Arc::new(table.migrated(OWN_TIER, &copy.obsolete));
+                    }
+                }
+            }
+            copy.keyspaces.insert(*id, Arc::new(levels));
+        }
+        copy
+    }
+
     /// Returns the queue for the numbers of files that no version needs any more.
     pub fn obsolete(&self) -> &Arc<ObsoleteTables> {
         &self.obsolete
@@ -310,9 +329,14 @@ impl Version {
     /// version before the edit once the edit is durable, not earlier: until then a crash brings the
     /// tables back.
     pub fn mark_removed(&self, edit: &Edit) {
-        for removed in &edit.tables_removed {
-            if let Some(levels) = self.keyspaces.get(&removed.keyspace)
-                && let Some((_, table)) = levels.find(removed.number)
+        let removed = edit.tables_removed.iter();
+        let removed = removed.map(|removed| (removed.keyspace, removed.number));
+        // The file in the old tier goes.
+        let migrated = edit.tables_migrated.iter();
+        let migrated = migrated.map(|migrated| (migrated.keyspace, migrated.number));
+        for (keyspace, number) in removed.chain(migrated) {
+            if let Some(levels) = self.keyspaces.get(&keyspace)
+                && let Some((_, table)) = levels.find(number)
             {
                 table.mark_removed();
             }

@@ -54,6 +54,37 @@ pub mod region_dir {
     }
 }
 
+/// The field `path`, and `path_hex` where it is needed.
+pub mod path {
+    use super::{
+        Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, hex_of, lossy, path_of_hex,
+    };
+
+    #[derive(Serialize, Deserialize)]
+    struct Form {
+        path: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_hex: Option<String>,
+    }
+
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let is_exact = path.to_str().is_some();
+        Form {
+            path: lossy(path),
+            path_hex: (!is_exact).then(|| hex_of(path)),
+        }
+        .serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        let form = Form::deserialize(from)?;
+        match form.path_hex {
+            Some(hex) => path_of_hex(&hex),
+            None => Ok(PathBuf::from(form.path)),
+        }
+    }
+}
+
 /// The list `foreign_files`, and `foreign_files_hex` with all of them where one needs it.
 pub mod foreign_files {
     use super::{

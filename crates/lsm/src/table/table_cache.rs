@@ -14,7 +14,7 @@ use super::descriptors::{TableFiles, TableLimit};
 use super::properties::TableProperties;
 use super::reader::TableReader;
 use super::table_file::TableFile;
-use crate::data_files::{DataFiles, FileId};
+use crate::data_files::{DataFiles, Placed};
 use crate::{Error, Result};
 
 /// Returns the error for a whole table in the place of the one that the manifest lists.
@@ -30,7 +30,7 @@ pub struct TableCache {
     open_options: OpenOptions,
     files: Arc<TableFiles>,
     blocks: Arc<BlockCache>,
-    readers: Cache<u64, Arc<TableReader>, ByMetadata, BuildMixer, SpareKept>,
+    readers: Cache<Placed, Arc<TableReader>, ByMetadata, BuildMixer, SpareKept>,
     weight: ByMetadata,
     kept_weight: Arc<AtomicU64>,
     max_kept_weight: u64,
@@ -69,8 +69,8 @@ impl ByMetadata {
     }
 }
 
-impl Weighter<u64, Arc<TableReader>> for ByMetadata {
-    fn weight(&self, _: &u64, reader: &Arc<TableReader>) -> u64 {
+impl Weighter<Placed, Arc<TableReader>> for ByMetadata {
+    fn weight(&self, _: &Placed, reader: &Arc<TableReader>) -> u64 {
         self.of(reader)
     }
 }
@@ -79,10 +79,10 @@ impl Weighter<u64, Arc<TableReader>> for ByMetadata {
 #[derive(Clone)]
 struct SpareKept;
 
-impl Lifecycle<u64, Arc<TableReader>> for SpareKept {
+impl Lifecycle<Placed, Arc<TableReader>> for SpareKept {
     type RequestState = ();
 
-    fn is_pinned(&self, _: &u64, reader: &Arc<TableReader>) -> bool {
+    fn is_pinned(&self, _: &Placed, reader: &Arc<TableReader>) -> bool {
         reader.is_kept_open()
     }
 }
@@ -163,15 +163,16 @@ impl TableCache {
     /// `is_wanted` is called when the table is opened: another one may have got its name.
     pub(crate) fn get(
         &self,
-        number: u64,
+        placed: Placed,
         is_wanted: impl FnOnce(&TableProperties) -> bool,
     ) -> Result<Arc<TableReader>> {
-        self.readers.get_or_insert_with(&number, || {
-            let (directory, name) = self.data.at(FileId::table(number));
+        self.readers.get_or_insert_with(&placed, || {
+            let (directory, name) = self.data.at(placed)?;
             let blocks = Arc::clone(&self.blocks);
             let path = directory.shown(&name);
-            let file = TableFile::open(directory, name, self.open_options, &self.files)?;
-            let reader = TableReader::from_file(Arc::clone(&file) as _, path, number, blocks)?;
+            let file = TableFile::open(&directory, name, self.open_options, &self.files)?;
+            let reader =
+                TableReader::from_file(Arc::clone(&file) as _, path, placed.file.number, blocks)?;
             if is_wanted(reader.properties()) {
                 file.identified(reader.properties().identity);
                 return Ok(reader);
@@ -181,13 +182,13 @@ impl TableCache {
     }
 
     /// Returns the reader of a table that is open.
-    pub(crate) fn if_open(&self, number: u64) -> Option<Arc<TableReader>> {
-        self.readers.get(&number)
+    pub(crate) fn if_open(&self, placed: Placed) -> Option<Arc<TableReader>> {
+        self.readers.get(&placed)
     }
 
     /// Forgets a table that is no longer listed; its file is closed when its last user is done.
-    pub fn remove(&self, number: u64) {
-        self.readers.remove(&number);
+    pub fn remove(&self, placed: Placed) {
+        self.readers.remove(&placed);
     }
 
     /// Returns the number of open readers.
@@ -197,7 +198,7 @@ impl TableCache {
 
     /// Bytes of filters and top indexes in memory.
     pub fn metadata_bytes(&self) -> u64 {
-        let bytes = |(_, reader): (u64, Arc<TableReader>)| reader.metadata_bytes() as u64;
+        let bytes = |(_, reader): (Placed, Arc<TableReader>)| reader.metadata_bytes() as u64;
         self.readers.iter().map(bytes).sum()
     }
 

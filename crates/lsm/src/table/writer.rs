@@ -39,8 +39,8 @@ const WRITE_BACK_BYTES: u64 = 1 << 20;
 
 /// A table being written. If it is dropped before [`TableWriter::finish_unsynced`] it removes its
 /// file, and leaves it to the next open to do so where that fails.
-pub struct TableWriter<'a> {
-    directory: &'a dyn Directory,
+pub struct TableWriter {
+    directory: Arc<dyn Directory>,
     name: String,
     output: Output,
     options: TableOptions,
@@ -55,10 +55,10 @@ pub struct TableWriter<'a> {
     finished: bool,
 }
 
-impl<'a> TableWriter<'a> {
+impl TableWriter {
     /// Creates the file; an existing one is an error.
     pub fn create(
-        directory: &'a dyn Directory,
+        directory: Arc<dyn Directory>,
         name: String,
         options: TableOptions,
     ) -> Result<Self> {
@@ -327,7 +327,7 @@ impl<'a> TableWriter<'a> {
     }
 }
 
-impl Drop for TableWriter<'_> {
+impl Drop for TableWriter {
     fn drop(&mut self) {
         if !self.finished {
             // After a panic of the storage a second one would end the process.

@@ -70,7 +70,7 @@ impl Store {
     }
 
     /// Returns the size of the arena after the active one, if no larger one is free.
-    fn next_arena_bytes(&self) -> u64 {
+    pub(crate) fn next_arena_bytes(&self) -> u64 {
         let view = self.reads.view.load();
         let active = view.memtables.first();
         let (last_bytes, free_sixteenths) = active.map_or((0, 0), |table| {

@@ -40,6 +40,7 @@ pub(crate) struct Background {
     compaction: Arc<Worker>,
     install: Arc<Worker>,
     deletion: Arc<Worker>,
+    migration: Arc<Worker>,
 }
 
 impl Background {
@@ -52,24 +53,48 @@ impl Background {
             compaction: worker("terrace-merge", Store::compaction_step, compaction_threads),
             install: worker("terrace-install", Store::install_step, 1),
             deletion: worker("terrace-delete", Store::deletion_step, 1),
+            migration: worker("terrace-migrate", Store::migration_step, 1),
         }
     }
 
-    fn workers(&self) -> [&Arc<Worker>; 5] {
+    fn workers(&self) -> [&Arc<Worker>; 6] {
         [
             &self.spare,
             &self.flush,
             &self.compaction,
             &self.install,
             &self.deletion,
+            &self.migration,
         ]
     }
 
     /// Starts the threads, if there are to be any.
     pub(crate) fn start(&self, store: &Arc<Store>) -> Result<()> {
-        self.workers()
-            .into_iter()
-            .try_for_each(|worker| worker.start(store))
+        let workers = self.workers().into_iter();
+        let mut at_once = workers.filter(|worker| !Arc::ptr_eq(worker, &self.migration));
+        at_once.try_for_each(|worker| worker.start(store))
+    }
+
+    /// Starts the thread of migrations, once: a store with one tier has none.
+    pub(crate) fn start_migrations(&self, store: &Arc<Store>) -> Result<()> {
+        let is_started = !self.migration.state.lock().handles.is_empty();
+        match is_started {
+            true => Ok(()),
+            false => self.migration.start(store),
+        }
+    }
+
+    /// Wakes the migration worker: a table may lie in another tier than the one for it.
+    pub(crate) fn migration_wanted(&self, store: &Store) {
+        if store.files.space.is_limited() {
+            self.migration.kick(store);
+        }
+    }
+
+    /// Waits for one more step of the migration worker; false if it had nothing to do.
+    pub(crate) fn wait_for_migration(&self, store: &Store) -> Result<bool> {
+        store.metrics.events.may_wait()?;
+        self.migration.wait(store)
     }
 
     /// Wakes the spare worker: the spare may have been taken.

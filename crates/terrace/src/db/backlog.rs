@@ -153,8 +153,12 @@ impl Store {
                     self.metrics
                         .events
                         .record(EventKind::WritersStopped { cause, time });
-                    waited?;
+                    let is_nothing_left = !waited?;
                     self.check_writable()?;
+                    if is_nothing_left && self.files.data.has_lost_tiers() {
+                        // Compactions keep away from lost tables, and no wait brings these back.
+                        return Ok(());
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_lsm::data_files::{DataFiles, FileId};
+use terrace_lsm::data_files::{DataFiles, Placed};
 use terrace_lsm::levels::{ArenaHome, Identity, ManifestState, Version, write_manifest};
 use terrace_lsm::sync::atomic::Ordering;
 use terrace_lsm::table::{another_table, read_properties};
@@ -62,17 +62,17 @@ impl Store {
             if self.lifecycle.closing.load(Ordering::Acquire) {
                 return Err(Error::Closed);
             }
-            let file = FileId::table(table.number);
-            let (from, name) = self.files.data.at(file);
-            let (target, copy) = to.at(file);
+            let placed = table.placed();
+            let (from, name) = self.files.data.at(placed)?;
+            let (target, copy) = to.at(Placed::own(placed.file))?;
             // Another device, or a file system without links: any other error shows when the file
             // is copied.
-            if from.link(&name, &**target, &copy).is_err() {
-                self.files.copy_file(file, to)?;
+            if from.link(&name, &*target, &copy).is_err() {
+                self.files.copy_file(placed, to)?;
             }
             // The name may have got another file since the store opened its own.
-            if !table.is_described_by(&read_properties(&**target, &copy)?) {
-                return Err(another_table(&self.files.data.path(file)));
+            if !table.is_described_by(&read_properties(&*target, &copy)?) {
+                return Err(another_table(&self.files.data.path(placed)));
             }
         }
         to.sync()?;
@@ -81,11 +81,14 @@ impl Store {
 }
 
 impl Files {
-    fn copy_file(&self, file: FileId, to: &DataFiles) -> Result<()> {
+    fn copy_file(&self, placed: Placed, to: &DataFiles) -> Result<()> {
         let source = self
             .data
-            .open(file, OpenOptions::buffered(OpenMode::Read))?;
-        let copy = to.open(file, OpenOptions::buffered(OpenMode::CreateNew))?;
+            .open(placed, OpenOptions::buffered(OpenMode::Read))?;
+        let copy = to.open(
+            Placed::own(placed.file),
+            OpenOptions::buffered(OpenMode::CreateNew),
+        )?;
         let length_bytes = source.length_bytes()?;
         let mut offset = 0;
         while offset < length_bytes {
@@ -156,7 +159,8 @@ fn checkpointed(state: &ManifestState, randomness: &Randomness) -> ManifestState
             store_id: u128::from_le_bytes(randomness.bytes16()),
             ..state.identity.clone()
         },
-        version: Arc::clone(&state.version),
+        version: Arc::new(state.version.in_one_tier()),
+        tiers: Vec::new(),
         live_arenas: Default::default(),
         persisted_until: state.flushed_sequence,
         clean_close: None,

@@ -48,6 +48,7 @@ impl Store {
             end_requests();
         }
         self.lifecycle.locks.lock().clear();
+        self.files.tier_locks.lock().clear();
         if let Some(manifest) = &mut self.manifest_log.ledger.lock().manifest {
             manifest.unlock();
         }

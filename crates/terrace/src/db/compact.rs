@@ -47,6 +47,10 @@ impl Store {
     pub(crate) fn compaction_step(&self) -> Result<bool> {
         let done = self.with_reserve(|| self.compact());
         self.lifecycle.background.deletion_wanted(self);
+        if !done.as_ref().is_ok_and(|did| *did) {
+            // Not beside a compaction that may take the same tables.
+            self.lifecycle.background.migration_wanted(self);
+        }
         if let Err(error) = &done {
             self.compactor.jobs.ended(Err(error.clone()));
         }
@@ -94,7 +98,8 @@ impl Store {
         let mut leftover = None;
         let mut chosen = None;
         for levels in version.keyspaces.values() {
-            let claims = claims_of(claims, levels.id);
+            let mut claims = claims_of(claims, levels.id);
+            claims.extend(self.files.claims_of_lost(levels));
             let is_paid_for = self
                 .compactor
                 .level0_probes
@@ -131,7 +136,8 @@ impl Store {
     /// Returns how far the merges of the keyspace that is worst off are behind.
     fn overdue(&self, version: &Version, claims: &[(KeyspaceId, Claim)], known: &Known) -> f64 {
         let keyspaces = version.keyspaces.values().map(|levels| {
-            let claims = claims_of(claims, levels.id);
+            let mut claims = claims_of(claims, levels.id);
+            claims.extend(self.files.claims_of_lost(levels));
             let policy = described_by(&self.options.policy_settings(), self.form_of(levels), false);
             policy.overdue(levels, &claims, known)
         });

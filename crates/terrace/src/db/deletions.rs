@@ -19,10 +19,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_lsm::data_files::{FileId, Stage};
+use terrace_lsm::data_files::{Placed, Stage};
 use terrace_lsm::sync::atomic::{AtomicUsize, Ordering};
 use terrace_lsm::sync::{Mutex, thread};
-use terrace_storage::{self as storage, File, OpenMode, OpenOptions};
+use terrace_storage::{File, OpenMode, OpenOptions};
 
 use crate::Result;
 use crate::db::Store;
@@ -47,7 +47,8 @@ pub(crate) struct Deletions {
 
 #[derive(Default)]
 struct Waiting {
-    numbers: VecDeque<u64>,
+    /// Each with the bytes that it has in the books of its tier.
+    files: VecDeque<(Placed, u64)>,
     /// The file of the first of them, open, and the bytes it still has.
     cutting: Option<(Arc<dyn File>, u64)>,
 }
@@ -69,21 +70,23 @@ impl Store {
         }
         let mut waiting = self.files.deletions.waiting.lock();
         self.files.collect_obsolete(&mut waiting);
-        let Some(&number) = waiting.numbers.front() else {
+        let Some(&(placed, _)) = waiting.files.front() else {
             return Ok(false);
         };
         let is_cut = self.has_space_to_wait()
             && self
                 .files
-                .cut(number, &mut waiting.cutting)
+                .cut(placed, &mut waiting.cutting)
                 .is_ok_and(|is_cut| is_cut);
         if !is_cut {
             let removed = self.files.remove_first(&mut waiting);
             drop(waiting);
             self.metrics.tell(removed.into_iter().collect());
+            // There is room for one more.
+            self.lifecycle.background.migration_wanted(self);
             return Ok(true);
         }
-        let hurried = waiting.numbers.len() > MOST_WAITING;
+        let hurried = waiting.files.len() > MOST_WAITING;
         drop(waiting);
         if !hurried {
             self.pause();
@@ -117,7 +120,7 @@ impl Store {
         let mut removed = Vec::new();
         let mut waiting = self.files.deletions.waiting.lock();
         self.files.collect_obsolete(&mut waiting);
-        while !waiting.numbers.is_empty() {
+        while !waiting.files.is_empty() {
             removed.extend(self.files.remove_first(&mut waiting));
         }
         drop(waiting);
@@ -130,29 +133,25 @@ impl Store {
     fn has_space_to_wait(&self) -> bool {
         let needed_bytes =
             (self.options.arena_bytes + self.options.default_keyspace.table_bytes) * 8;
-        let free_bytes = self.files.directory.free_space_bytes();
+        let free_bytes = self.files.room_bytes(false);
         free_bytes.is_ok_and(|free_bytes| free_bytes >= needed_bytes)
     }
 }
 
 impl Files {
     fn collect_obsolete(&self, waiting: &mut Waiting) {
-        for number in self.obsolete.take() {
-            self.tables.remove(number);
-            waiting.numbers.push_back(number);
+        for (placed, bytes) in self.obsolete.take() {
+            self.tables.remove(placed);
+            waiting.files.push_back((placed, bytes));
             self.deletions.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Cuts one step off the end of a table's file; false if it is short enough to be removed.
-    fn cut(
-        &self,
-        number: u64,
-        cutting: &mut Option<(Arc<dyn File>, u64)>,
-    ) -> storage::Result<bool> {
+    fn cut(&self, placed: Placed, cutting: &mut Option<(Arc<dyn File>, u64)>) -> Result<bool> {
         if cutting.is_none() {
             let options = OpenOptions::buffered(OpenMode::ReadWrite);
-            let file = self.data.open(FileId::table(number), options)?;
+            let file = self.data.open(placed, options)?;
             if file.links()? > 1 {
                 return Ok(false);
             }
@@ -174,10 +173,11 @@ impl Files {
     /// orphan, removed by the next opening.
     fn remove_first(&self, waiting: &mut Waiting) -> Option<u64> {
         waiting.cutting = None;
-        let number = waiting.numbers.pop_front()?;
+        let (placed, bytes) = waiting.files.pop_front()?;
         self.deletions.count.fetch_sub(1, Ordering::Relaxed);
-        let removed = self.data.remove(FileId::table(number), Stage::Listed);
-        removed.is_ok().then_some(number)
+        self.data.remove(placed, Stage::Listed).ok()?;
+        self.space.forget_file(placed, bytes);
+        Some(placed.file.number)
     }
 
     /// Returns the number of tables whose files wait to be deleted.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_lsm::data_files::{DataFiles, FileId, Stage};
+use terrace_lsm::data_files::{DataFiles, FileId, Placed, Stage};
 use terrace_lsm::levels::ManifestState;
 use terrace_lsm::sync::atomic::Ordering;
 use terrace_region::{HEADER_BYTES, Header, HeaderState};
@@ -113,14 +113,15 @@ fn holds_writes(entries: &[DirectoryEntry]) -> bool {
 pub(crate) fn check_tables(data: &DataFiles, state: &ManifestState) -> Result<()> {
     let files = data.list()?.into_iter();
     let listed = files.filter(|(_, stage)| *stage == Stage::Listed);
-    let present: BTreeSet<FileId> = listed.map(|(file, _)| file).collect();
+    let present: BTreeSet<Placed> = listed.map(|(placed, _)| placed).collect();
+    // Files of a tier that is not at hand are missed where they are needed.
     let missing = state
         .version
         .tables()
-        .find(|(_, table)| !present.contains(&FileId::table(table.number)));
+        .find(|(_, table)| data.is_present(table.tier) && !present.contains(&table.placed()));
     missing.map_or(Ok(()), |(_, table)| {
         Err(Error::corruption(
-            &data.path(FileId::table(table.number)),
+            &data.path(table.placed()),
             0,
             "the manifest lists the table, but the file is missing",
         ))
@@ -168,23 +169,32 @@ impl Store {
     pub(crate) fn remove_orphans(&self) -> Result<()> {
         let version = Arc::clone(&self.reads.view.load().version);
         let tables = version.tables();
-        let listed: BTreeSet<FileId> = tables
-            .map(|(_, table)| FileId::table(table.number))
-            .collect();
+        let listed: BTreeSet<Placed> = tables.map(|(_, table)| table.placed()).collect();
         let data = &self.files.data;
-        for (file, stage) in data.list()? {
+        for (placed, stage) in data.list()? {
             let is_orphan = match stage {
-                Stage::Listed => !listed.contains(&file),
+                Stage::Listed => !listed.contains(&placed),
                 Stage::New => true,
                 Stage::Unlisted | Stage::Taken => false,
             };
-            let (directory, name) = data.at_stage(file, stage);
-            if is_orphan && stays(&**directory, &name) {
-                self.files.skip_table_number(file.number);
+            let (directory, name) = data.at_stage(placed, stage)?;
+            if is_orphan && stays(&*directory, &name) {
+                self.files.skip_table_number(placed.file.number);
             } else if is_orphan {
-                data.remove(file, stage)?;
+                data.remove(placed, stage)?;
             }
         }
+        Ok(())
+    }
+}
+
+impl Files {
+    /// Enters the files that are there into the books of their tiers.
+    pub(crate) fn count_files_of_tiers(&self) -> Result<()> {
+        let entries = self.data.entries()?.into_iter();
+        let files = entries.filter(|(_, entry)| FileId::parse(&entry.name).is_some());
+        let files = files.map(|(tier, entry)| (tier, entry.length_bytes));
+        self.space.count_files(files);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ use crate::db::Store;
 use crate::db::ledger::Ledger;
 use crate::db::owners::{Files, Metrics};
 use crate::db::recover::TakenArena;
-use crate::db::table_files::{NewFiles, TableFiles};
+use crate::db::table_files::{Expected, NewFiles, TableFiles};
 use crate::db::taken_along::{Along, TakenAlong};
 use crate::db::write::Writer;
 use crate::event::EventKind;
@@ -203,7 +203,7 @@ impl Store {
         self.record(&mut ledger, edit)?;
         self.show_flush(&ledger, memtables.held());
         for table in unlisted {
-            self.files.remove_unlisted(table.number);
+            self.files.remove_unlisted(table.placed(), table.size_bytes);
         }
         Ok(())
     }
@@ -253,7 +253,8 @@ impl Store {
             files.sync()?;
         }
         if !files.is_empty() {
-            self.files.data.sync()?;
+            let tiers = files.iter().flat_map(NewFiles::tiers);
+            self.files.data.sync_tiers(tiers)?;
         }
         Ok(written)
     }
@@ -341,10 +342,11 @@ impl Store {
                 .lock()
                 .state
                 .next_flush_place(keyspace, name);
-            let mut sink = self
-                .table_files(levels, place, Purpose::Flush)
-                .with_oldest_tombstone(Some(self.lifecycle.clock.unix_seconds()));
             let table_bytes = self.files.flushed_table_bytes();
+            let expected = Expected::of_flush(memtable.arena().end_bytes() as u64, table_bytes);
+            let mut sink = self
+                .table_files(levels, place, Purpose::Flush, expected)
+                .with_oldest_tombstone(Some(self.lifecycle.clock.unix_seconds()));
             let merged = write_memtable(memtable, keyspace, &snapshots, table_bytes, &mut sink);
             files.push(sink.into_files());
             tables.extend(merged?);
@@ -421,7 +423,7 @@ impl Metrics {
 impl Files {
     /// Returns the maximum bytes of a table of a flush: one takes all, unless space is short.
     pub(crate) fn flushed_table_bytes(&self) -> u64 {
-        let free_bytes = self.directory.free_space_bytes();
+        let free_bytes = self.largest_room_bytes(true);
         table_bytes_within(u64::MAX, free_bytes.unwrap_or(u64::MAX))
     }
 }

@@ -27,6 +27,7 @@ use terrace_storage::Purpose;
 use crate::db::Store;
 use crate::db::keyspace::Keyspace;
 use crate::db::keyspaces::live;
+use crate::db::table_files::Expected;
 use crate::db::table_files::TableFiles;
 use crate::db::write::Writer;
 use crate::{Error, KeyspaceId, Result, SequenceNumber};
@@ -56,11 +57,17 @@ impl<'a> Ingestion<'a> {
         let levels = live(&version, keyspace.id())?;
         // In the form of the level that most data is in. The age is a hint and not known yet.
         let place = Place::base(LEVELS as u8 - 1);
+        let table_bytes = store.table_bytes_of(levels)?;
+        let expected = Expected {
+            bytes: u64::MAX,
+            table_bytes,
+            makes_room: false,
+        };
         Ok(Ingestion {
             keyspace,
             number: store.reads.visible() + 1,
-            table_bytes: store.table_bytes_of(levels)?,
-            sink: Some(store.table_files(levels, place, Purpose::Flush)),
+            table_bytes,
+            sink: Some(store.table_files(levels, place, Purpose::Flush, expected)),
             failure: None,
             tables: Vec::new(),
             last_key: None,
@@ -157,7 +164,7 @@ impl<'a> Ingestion<'a> {
             return store.check_writable();
         }
         sink.sync()?;
-        store.files.data.sync()?;
+        store.files.data.sync_tiers(sink.tiers())?;
         store.install_ingested(self.keyspace.id(), tables, self.user_bytes)
     }
 }

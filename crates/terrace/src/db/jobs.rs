@@ -15,6 +15,7 @@ mod board;
 mod job;
 pub(crate) mod under_way;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use terrace_lsm::compaction::claim::Claim;
@@ -125,6 +126,23 @@ impl Jobs {
         let board = self.board.lock();
         let jobs = board.jobs.iter().filter(|job| job.keyspace == keyspace);
         jobs.map(|job| job.choice.output.sub_level).collect()
+    }
+
+    /// Returns the tables of a keyspace that jobs under way take.
+    pub(crate) fn taken_of(&self, keyspace: KeyspaceId) -> BTreeSet<u64> {
+        let board = self.board.lock();
+        let claims = board.begun().filter(|(id, _)| *id == keyspace);
+        claims
+            .flat_map(|(_, claim)| claim.inputs().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Returns whether a job under way takes a table.
+    pub(crate) fn takes(&self, keyspace: KeyspaceId, table: u64) -> bool {
+        let board = self.board.lock();
+        board
+            .begun()
+            .any(|(id, claim)| id == keyspace && claim.takes(table))
     }
 
     /// Returns whether a job is on the board.

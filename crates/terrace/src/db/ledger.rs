@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_lsm::levels::{Edit, Manifest, ManifestError, ManifestState};
+use terrace_lsm::levels::{Edit, Manifest, ManifestError, ManifestState, TierRecord};
 use terrace_lsm::region_loss::RegionLoss;
 use terrace_region::Arena;
 
@@ -23,6 +23,8 @@ pub(crate) struct Ledger {
     pub(crate) loss: Option<RegionLoss>,
     /// Random bits of this opening; the next edit makes them durable.
     pub(crate) opening_bits: Option<u64>,
+    /// Tiers that are new or changed; the next edit records them.
+    pub(crate) tiers: Vec<TierRecord>,
 }
 
 /// A generation that was issued and not used. Its slot is free once the manifest has retired it: a
@@ -82,6 +84,7 @@ impl Store {
             .then(|| self.manifest_log.arena_home.clone());
         edit.region_losses = ledger.loss.into_iter().collect();
         edit.opening_bits = ledger.opening_bits;
+        edit.tiers.extend(ledger.tiers.iter().cloned());
         if !edit.tables_added.is_empty() {
             edit.next_table_number = Some(self.files.next_table.load(Ordering::Relaxed));
         }
@@ -100,6 +103,7 @@ impl Store {
         ledger.state = next;
         ledger.loss = None;
         ledger.opening_bits = None;
+        ledger.tiers.clear();
         for unused in ledger.unused.drain(..) {
             self.writes.recycle(unused.slot());
         }

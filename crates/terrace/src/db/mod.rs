@@ -70,6 +70,7 @@ pub(crate) mod statistics;
 pub(crate) mod superseded;
 pub(crate) mod table_files;
 mod taken_along;
+pub(crate) mod tiers;
 pub(crate) mod tombstones;
 pub(crate) mod transactions;
 pub(crate) mod unlisted;
@@ -81,6 +82,7 @@ pub(crate) mod visitors;
 pub(crate) mod wait_for_lock;
 pub(crate) mod write;
 pub(crate) mod write_rate;
+mod written_once;
 
 use std::sync::Arc;
 

@@ -28,6 +28,7 @@ use crate::db::region_home::{self, Given, Homes};
 use crate::db::regions::{open_region, recover_from, refuse_volatile_files};
 use crate::db::snapshot::SnapshotList;
 use crate::db::sparing_storage::spared;
+use crate::db::tiers::finding::{self, FoundTiers};
 use crate::db::tombstones::pause_between_looks;
 use crate::db::unlisted::{Unlisted, of_missing_arena};
 use crate::db::wait_for_lock::wait_for_lock;
@@ -85,6 +86,8 @@ impl Store {
             recovered,
             unlisted,
             region,
+            data,
+            tiers,
         } = find(
             &storage,
             &directory,
@@ -104,8 +107,15 @@ impl Store {
         let memory = MemoryBudget::of(&options, buffer.as_ref());
         let opening = Opening::new();
         let snapshots = Arc::new(SnapshotList::new(mark));
+        let changed = tiers.changed.clone();
         let files = owners::files(
-            path, &options, directory, storage, state, &unlisted, &memory,
+            path,
+            &options,
+            (directory, data),
+            (storage, tiers),
+            state,
+            &unlisted,
+            &memory,
         )?;
         let memory = (buffer, memory);
         let store = Arc::new(Store {
@@ -118,17 +128,27 @@ impl Store {
             lifecycle: owners::lifecycle(
                 &options, clock, mark, opening, &snapshots, ownership, locks,
             ),
-            manifest_log: owners::manifest_log(&options, opened, &recovered, home),
+            manifest_log: owners::manifest_log(&options, opened, &recovered, home, changed),
             options,
         });
         trace::opened(path, durability, &store.metrics.recovery);
-        store.weigh_blocks(&store.reads.view.load().version);
-        if !store.options.read_only {
-            store.prepare_for_writes();
-            store.become_writable(recovered, &unlisted)?;
-            store.start_threads()?;
-        }
+        store.take_up_files(recovered, &unlisted)?;
         Ok(store)
+    }
+
+    /// Takes up the work on the files of an opening. A reader counts them alone.
+    fn take_up_files(
+        self: &Arc<Self>,
+        recovered: RecoveredWrites,
+        unlisted: &Unlisted,
+    ) -> Result<()> {
+        self.weigh_blocks(&self.reads.view.load().version);
+        if self.options.read_only {
+            return self.files.count_files_of_tiers();
+        }
+        self.prepare_for_writes();
+        self.become_writable(recovered, unlisted)?;
+        self.start_threads()
     }
 
     /// Puts the finds of an opening at their places in files, and makes the first arena.
@@ -139,6 +159,7 @@ impl Store {
         unlisted.keep(&self.files.data)?;
         // Before new tables: a table that was being written at the crash has the next number.
         self.remove_orphans()?;
+        self.files.count_files_of_tiers()?;
         let recovered_bytes = recovered.bytes();
         let first_bytes = first_arena_bytes(recovered_bytes, self.options.arena_bytes);
         // Slots that have become too small go at the place that frees the others.
@@ -152,6 +173,9 @@ impl Store {
     fn start_threads(self: &Arc<Self>) -> Result<()> {
         let started = self.guard("start threads", || {
             self.lifecycle.background.start(self)?;
+            if self.files.space.is_limited() {
+                self.lifecycle.background.start_migrations(self)?;
+            }
             self.start_timers()
         });
         if let Err(error) = started {
@@ -163,6 +187,7 @@ impl Store {
         self.lifecycle.background.flush_wanted(self);
         self.lifecycle.background.compaction_wanted(self);
         self.lifecycle.background.deletion_wanted(self);
+        self.lifecycle.background.migration_wanted(self);
         Ok(())
     }
 
@@ -302,6 +327,9 @@ struct Found {
     recovered: RecoveredWrites,
     unlisted: Unlisted,
     region: Region,
+    /// The places of tables.
+    data: DataFiles,
+    tiers: FoundTiers,
 }
 
 /// Finds the writes in the arenas that the manifest names, and tables that it does not name.
@@ -318,6 +346,7 @@ fn find(
     let durability = options.durability.unwrap_or(stored);
     refuse_volatile_files(durability, options)?;
     let data = DataFiles::new(Arc::clone(directory));
+    let tiers = finding::settle(&**storage, directory, options, state, &data)?;
     directory::check_tables(&data, state)?;
     let homes = region_home::settle(&**storage, directory, region_dir, options, state)?;
     let read_as = if durability.same_region_as(stored) {
@@ -350,6 +379,8 @@ fn find(
         recovered,
         unlisted,
         region,
+        data,
+        tiers,
     })
 }
 

@@ -44,6 +44,8 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
+use crate::db::tiers::migration::Migrations;
+use crate::db::tiers::space::SpaceBook;
 use crate::db::tombstones::SeenTombstones;
 use crate::db::transactions::Transactions;
 use crate::db::view::PresentView;
@@ -136,6 +138,11 @@ pub(crate) struct Files {
     pub(crate) directory: Arc<dyn Directory>,
     /// The places of tables.
     pub(crate) data: DataFiles,
+    pub(crate) migrations: Migrations,
+    /// The locks on the directories of tiers, by number.
+    pub(crate) tier_locks: Mutex<Vec<(u8, Box<dyn Lock>)>>,
+    /// The books of the tiers.
+    pub(crate) space: Arc<SpaceBook>,
     pub(crate) file_system: FileSystem,
     pub(crate) storage: Arc<CountingStorage>,
     pub(crate) tables: Arc<TableCache>,

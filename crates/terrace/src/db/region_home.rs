@@ -18,14 +18,13 @@ use std::sync::Arc;
 use terrace_lsm::coding::Decoder;
 use terrace_lsm::levels::{ArenaHome, ManifestState, read_file};
 use terrace_region::{FRONT_BYTES, Front};
-use terrace_storage::{
-    Access, Directory, ErrorKind, Escaped, Lock, OpenMode, OpenOptions, Purpose, Storage,
-};
+use terrace_storage::{Access, Directory, ErrorKind, Escaped, Lock, Purpose, Storage};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::db::directory::{has_been_made, open_if_there};
 use crate::db::file_names;
 use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
+use crate::db::written_once::write_by_rename;
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
 
@@ -326,15 +325,7 @@ fn claim(
 
 /// Writes the file by a rename, so that it is whole or absent.
 fn write(directory: &dyn Directory, identity: RegionIdentity) -> Result<()> {
-    match directory.remove(TEMPORARY_NAME) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
-    let file = directory.open(TEMPORARY_NAME, OpenOptions::buffered(OpenMode::CreateNew))?;
-    file.write_at(&encode(identity), 0, Purpose::Recovery)?;
-    file.sync(Purpose::Recovery)?;
-    directory.rename(TEMPORARY_NAME, NAME)?;
-    Ok(directory.sync()?)
+    write_by_rename(directory, (TEMPORARY_NAME, NAME), &encode(identity))
 }
 
 fn encode(identity: RegionIdentity) -> Vec<u8> {

@@ -68,6 +68,8 @@ pub(crate) mod levels {
 pub(crate) struct TableForm {
     number: u64,
     size_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
     entries: u64,
     tombstones: u64,
     #[serde(default)]
@@ -92,6 +94,7 @@ impl From<TableReport> for TableForm {
         TableForm {
             number: table.number,
             size_bytes: table.size_bytes,
+            tier: table.tier,
             entries: table.entries,
             tombstones: table.tombstones,
             range_tombstones: table.range_tombstones,
@@ -113,6 +116,7 @@ impl TryFrom<TableForm> for TableReport {
         Ok(TableReport {
             number: form.number,
             size_bytes: form.size_bytes,
+            tier: form.tier,
             entries: form.entries,
             tombstones: form.tombstones,
             range_tombstones: form.range_tombstones,

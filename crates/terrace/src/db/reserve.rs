@@ -169,6 +169,8 @@ impl Store {
     /// Otherwise the store would make and remove it again and again beside a merge that needs more.
     pub(crate) fn gives_reserve_for(&self, error: &Error) -> bool {
         let is_enough = match error {
+            // The capacity of a tier is full: its own reserve is for that.
+            Error::NoSpace { path, .. } if self.files.space.is_bounded(path) => false,
             Error::NoSpace { needed_bytes, .. } => {
                 let free_bytes = self.files.directory.free_space_bytes().unwrap_or(0);
                 free_bytes.saturating_add(self.files.reserve_bytes()) >= *needed_bytes
@@ -221,6 +223,7 @@ impl Store {
     /// Fails while a full disk has the reserve and there is no space for another: the rest is for steps
     /// that make room.
     pub(crate) fn check_reserve(&self) -> Result<()> {
+        self.check_tiers()?;
         if !self.files.lacks_reserve() {
             return Ok(());
         }
@@ -238,6 +241,21 @@ impl Store {
             path: self.files.directory.shown(RESERVE),
             needed_bytes,
         })
+    }
+
+    /// Fails if tiers have no room for the tables of all arenas and of another one, beside their reserves.
+    fn check_tiers(&self) -> Result<()> {
+        if !self.files.space.is_limited() {
+            return Ok(());
+        }
+        let needed_bytes = self.unflushed_table_bytes() + self.next_arena_bytes();
+        match self.is_free(needed_bytes, false)? {
+            true => Ok(()),
+            false => Err(Error::NoSpace {
+                path: self.files.path.clone(),
+                needed_bytes,
+            }),
+        }
     }
 
     /// Makes or removes the file, as the tables and the free space require, and reports the change. A

@@ -15,6 +15,7 @@ use terrace_storage::IoStatistics;
 pub use self::levels_report::{KeyspaceReport, LevelsReport, SubLevelReport, TableReport};
 use crate::db::latencies::LatencyStatistics;
 use crate::db::recover::Recovery;
+use crate::db::tiers::report::TierStatistics;
 use crate::options::Durability;
 use crate::read_buffer::ReadBufferStatistics;
 use crate::stall_cause::StallCause;
@@ -29,6 +30,7 @@ pub(crate) struct Counters {
     pub(crate) slices: AtomicU64,
     pub(crate) moves: AtomicU64,
     pub(crate) removals: AtomicU64,
+    pub(crate) migrations: AtomicU64,
     pub(crate) setbacks: AtomicU64,
     /// Merges of a range of keys only.
     pub(crate) range_merges: AtomicU64,
@@ -138,6 +140,12 @@ pub struct Statistics {
     /// Number of tables removed without being read, since deleted ranges hid all their entries.
     #[cfg_attr(feature = "serde", serde(default))]
     pub removals: u64,
+    /// Number of tables that went to another tier.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub migrations: u64,
+    /// Tiers, from the fastest to the slowest.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tiers: Vec<TierStatistics>,
     /// Tables that no version lists any more, whose files are still to be deleted.
     #[cfg_attr(feature = "serde", serde(default))]
     pub tables_to_delete: u64,

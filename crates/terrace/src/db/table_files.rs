@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::output::Output;
-use terrace_lsm::data_files::{DataFiles, FileId, Stage};
+use terrace_lsm::data_files::{DataFiles, OWN_TIER, Placed, Stage};
 use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, Place, TableMeta};
@@ -14,28 +14,80 @@ use terrace_storage::{File, Purpose};
 
 use crate::db::Store;
 use crate::db::owners::Files;
+use crate::db::tiers::space::{Destination, Reservation, SpaceBook};
 use crate::randomness::Randomness;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Finished files that wait to be made durable together.
 const MOST_UNSYNCED: usize = 4;
+/// Most bytes that a table's sketches take, and its last block goes beyond the size of the table.
+const MAX_BESIDE_BYTES: u64 = 16 << 10;
+/// Least bytes that a table reserves in its tier: one of few entries has sketches and a footer, too.
+const MIN_RESERVED_BYTES: u64 = 4 << 10;
 
 /// Files that no edit names yet. Their holder settles them.
 pub(crate) struct NewFiles {
     purpose: Purpose,
-    /// Every file begun, finished or not.
-    numbers: Vec<u64>,
+    /// Every file begun, each with its bytes once it is finished.
+    begun: Vec<(Placed, u64)>,
     /// Those that are finished and not synced.
     unsynced: Vec<Arc<dyn File>>,
 }
 
 impl NewFiles {
-    /// Makes the files durable. Their names are made so by syncing the directory.
+    /// Makes the files durable. Their names are made so by syncing their directories.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for file in self.unsynced.drain(..) {
             file.sync(self.purpose)?;
         }
         Ok(())
+    }
+
+    /// Returns the tiers that the files lie in.
+    pub(crate) fn tiers(&self) -> impl Iterator<Item = u8> {
+        self.begun.iter().map(|(placed, _)| placed.tier)
+    }
+}
+
+/// The space that a job's tables are expected to take.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    /// Bytes of all together.
+    pub(crate) bytes: u64,
+    /// Bytes of the largest one.
+    pub(crate) table_bytes: u64,
+    /// Whether the job makes room, and may take what tiers reserve for that.
+    pub(crate) makes_room: bool,
+}
+
+impl Expected {
+    /// Returns the space of a flush, which makes its arena free.
+    pub(crate) fn of_flush(bytes: u64, table_bytes: u64) -> Self {
+        Expected {
+            bytes,
+            table_bytes,
+            makes_room: true,
+        }
+    }
+}
+
+/// The tiers that new tables may go to, and the books in which they are entered.
+struct Room {
+    book: Arc<SpaceBook>,
+    destination: Destination,
+    /// Tables that are still to be written.
+    expected: Expected,
+}
+
+impl Room {
+    /// Reserves the bytes of the next table.
+    fn reserve(&self) -> Result<Reservation> {
+        let bytes = self.expected.table_bytes.min(self.expected.bytes);
+        let bytes = bytes.max(MIN_RESERVED_BYTES);
+        // Blocks, filter and sketches that the size of a table leaves out.
+        let beside = MAX_BESIDE_BYTES.min(bytes / 2) + bytes / 16;
+        self.book
+            .reserve(&self.destination, bytes.saturating_add(beside))
     }
 }
 
@@ -61,11 +113,13 @@ pub struct TableHome<'a> {
 }
 
 impl Store {
+    /// Returns the writer of tables for a place.
     pub(crate) fn table_files(
         &self,
         levels: &KeyspaceLevels,
         place: Place,
         purpose: Purpose,
+        expected: Expected,
     ) -> TableFiles<'_> {
         let home = TableHome {
             data: &self.files.data,
@@ -79,7 +133,15 @@ impl Store {
         };
         let form = self.form_of(levels).clone();
         let output = Output::among(levels, &form, self.options.arena_bytes, place);
-        TableFiles::new(home, levels.id, form, output, purpose)
+        let room = Room {
+            book: Arc::clone(&self.files.space),
+            destination: self.destination(levels, place.level, expected.makes_room),
+            expected,
+        };
+        TableFiles {
+            room: Some(room),
+            ..TableFiles::new(home, levels.id, form, output, purpose)
+        }
     }
 
     /// Removes the files if they were not installed. After a poisoned edit they stay: it is not
@@ -87,8 +149,8 @@ impl Store {
     pub(crate) fn settle_files<T>(&self, files: NewFiles, installed: Result<T>) -> Result<T> {
         drop(files.unsynced);
         if installed.is_err() && self.lifecycle.poisoned().is_none() {
-            for number in files.numbers {
-                self.files.remove_unlisted(number);
+            for (placed, bytes) in files.begun {
+                self.files.remove_unlisted(placed, bytes);
             }
         }
         installed
@@ -97,9 +159,11 @@ impl Store {
 
 impl Files {
     /// Removes a finished file of a keyspace that was dropped meanwhile.
-    pub(crate) fn remove_unlisted(&self, number: u64) {
-        self.tables.remove(number);
-        let _ = self.data.remove(FileId::table(number), Stage::Listed);
+    pub(crate) fn remove_unlisted(&self, placed: Placed, bytes: u64) {
+        self.tables.remove(placed);
+        if self.data.remove(placed, Stage::Listed).is_ok() {
+            self.space.forget_file(placed, bytes);
+        }
     }
 }
 
@@ -111,7 +175,11 @@ pub struct TableFiles<'a> {
     output: Output,
     /// Time at which the oldest tombstone reached its first table, for tables with tombstones.
     oldest_tombstone_seconds: Option<u64>,
-    open: Option<(u64, TableWriter<'a>)>,
+    /// `None` for a repair, whose tables go to the store's directory.
+    room: Option<Room>,
+    open: Option<(Placed, TableWriter)>,
+    /// The bytes of the open table in its tier.
+    reserved: Option<Reservation>,
     files: NewFiles,
 }
 
@@ -130,10 +198,12 @@ impl<'a> TableFiles<'a> {
             output,
             form,
             oldest_tombstone_seconds: None,
+            room: None,
             open: None,
+            reserved: None,
             files: NewFiles {
                 purpose,
-                numbers: Vec::new(),
+                begun: Vec::new(),
                 unsynced: Vec::new(),
             },
         }
@@ -160,12 +230,17 @@ impl<'a> TableFiles<'a> {
         }
     }
 
+    /// Returns the tiers that the files lie in.
+    pub(crate) fn tiers(&self) -> impl Iterator<Item = u8> {
+        self.files.tiers()
+    }
+
     /// Makes the files durable. Their names are made so by syncing the directory.
     pub fn sync(&mut self) -> Result<()> {
         self.files.sync()
     }
 
-    fn begin(&mut self) -> Result<&mut TableWriter<'a>> {
+    fn begin(&mut self) -> Result<&mut TableWriter> {
         if self.open.is_none() {
             let home = self.home;
             let number = home.next_table.fetch_add(1, Ordering::Relaxed);
@@ -183,16 +258,41 @@ impl<'a> TableFiles<'a> {
                 direct: home.direct,
                 purpose: self.files.purpose,
             };
-            let (directory, name) = home.data.at_stage(FileId::table(number), home.stage);
-            let writer = TableWriter::create(&**directory, name, options)?;
+            let room = self.room.as_ref();
+            let reserved = room.map(Room::reserve);
+            let reserved = reserved.transpose()?;
+            let tier = reserved.as_ref().map_or(OWN_TIER, Reservation::tier);
+            let placed = Placed::table(number, tier);
+            let (directory, name) = home.data.at_stage(placed, home.stage)?;
+            let writer = TableWriter::create(directory, name, options)?;
             // Not before: a file that was there is not this store's to remove.
-            self.files.numbers.push(number);
-            self.open = Some((number, writer));
+            self.files.begun.push((placed, 0));
+            self.reserved = reserved;
+            self.open = Some((placed, writer));
         }
         match &mut self.open {
             Some((_, writer)) => Ok(writer),
             None => Err(crate::Error::Closed),
         }
+    }
+}
+
+impl TableFiles<'_> {
+    /// Enters a finished table into the books of its tier. Without room there its file is removed.
+    fn enter(&mut self, placed: Placed, bytes: u64) -> Result<()> {
+        let Some(reserved) = self.reserved.take() else {
+            return Ok(());
+        };
+        if let Some(room) = &mut self.room {
+            let expected = &mut room.expected;
+            expected.bytes = expected.bytes.saturating_sub(bytes);
+        }
+        let entered = reserved.into_file(bytes);
+        let noted = self.files.begun.iter_mut();
+        for (_, noted_bytes) in noted.filter(|(begun, _)| *begun == placed) {
+            *noted_bytes = if entered.is_ok() { bytes } else { 0 };
+        }
+        entered
     }
 }
 
@@ -228,18 +328,23 @@ impl TableSink for TableFiles<'_> {
     }
 
     fn finish(&mut self) -> Result<Option<TableMeta>> {
-        let Some((number, writer)) = self.open.take() else {
+        let Some((placed, writer)) = self.open.take() else {
             return Ok(None);
         };
         let (properties, file) = writer.finish_unsynced()?;
+        self.enter(placed, properties.file_bytes)?;
         self.files.unsynced.push(file);
         // Each holds a descriptor, and a merge may write any number of tables.
         if self.files.unsynced.len() > MOST_UNSYNCED {
             self.files.sync()?;
         }
-        let table = TableMeta::of_file(number, &properties);
+        let table = TableMeta::of_file(placed.file.number, &properties);
+        let in_tier = |table| TableMeta {
+            tier: placed.tier,
+            ..table
+        };
         table
-            .map(Some)
+            .map(|table| Some(in_tier(table)))
             .ok_or_else(|| crate::Error::invalid("a table without keys"))
     }
 }

@@ -20,7 +20,7 @@ use terrace_storage::Purpose;
 use crate::db::Store;
 use crate::db::jobs::Reserved;
 use crate::db::keyspaces::live;
-use crate::db::table_files::NewFiles;
+use crate::db::table_files::{Expected, NewFiles};
 use crate::event::EventKind;
 use crate::write_buffer::arena_size::in_tables;
 use crate::write_buffer::memtable::MemTable;
@@ -110,7 +110,9 @@ impl Store {
             if level0.count() >= self.options.level0_merge {
                 return None;
             }
-            let choice = taken_along(levels, claims, most_bytes)?;
+            let lost = self.files.claims_of_lost(levels);
+            let claims: Vec<Claim> = claims.iter().cloned().chain(lost).collect();
+            let choice = taken_along(levels, &claims, most_bytes)?;
             check_legal(levels, &choice).ok()?;
             let inputs = choice.inputs.iter();
             let bounds = inputs.clone().map(|input| &input.table.bounds);
@@ -186,10 +188,13 @@ impl Store {
         let mut versions = MergingCursor::new(sources);
         let now = self.lifecycle.clock.unix_seconds();
         let oldest_tombstone = self.lifecycle.oldest_tombstone(choice.inputs.iter());
-        let mut sink = self
-            .table_files(levels, choice.output, Purpose::Flush)
-            .with_oldest_tombstone(Some(oldest_tombstone.map_or(now, |then| then.min(now))));
+        let along = choice.inputs.iter().map(|input| input.table.size_bytes);
         let table_bytes = self.files.flushed_table_bytes();
+        let bytes = memtable.arena().end_bytes() as u64 + along.sum::<u64>();
+        let expected = Expected::of_flush(bytes, table_bytes);
+        let mut sink = self
+            .table_files(levels, choice.output, Purpose::Flush, expected)
+            .with_oldest_tombstone(Some(oldest_tombstone.map_or(now, |then| then.min(now))));
         let merged = merge(
             &mut versions,
             &Slice::ALL,

@@ -256,6 +256,7 @@ impl Store {
         if self.files.lacks_reserve() {
             self.lifecycle.background.deletion_wanted(self);
         }
+        self.lifecycle.background.migration_wanted(self);
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use terrace_lsm::data_files::{DataFiles, FileId, Stage};
+use terrace_lsm::data_files::{DataFiles, Placed, Stage};
 use terrace_lsm::levels::{ManifestState, ManifestTail};
 use terrace_lsm::table::{BlockCache, TableReader};
 use terrace_storage::{Directory, Escaped};
@@ -20,10 +20,10 @@ use crate::{Error, Result, SequenceNumber};
 /// The tables in a store's directory that are kept, or are to be.
 #[derive(Debug, Default)]
 pub struct Unlisted {
-    /// Numbers of those that have their own names still.
-    found: Vec<u64>,
-    /// Numbers of those that an earlier opening has kept.
-    kept: Vec<u64>,
+    /// Those that have their own names still.
+    found: Vec<Placed>,
+    /// Those that an earlier opening has kept.
+    kept: Vec<Placed>,
     /// Numbers of files that were kept and that are no readable tables of this store, and why.
     pub unreadable: Vec<(u64, Error)>,
     /// The last sequence number in any of them.
@@ -44,22 +44,24 @@ impl Unlisted {
     ) -> Result<Self> {
         let listed: BTreeSet<u64> = state.version.tables().map(|(_, t)| t.number).collect();
         let mut unlisted = Unlisted::default();
-        for entry in data.entries()? {
+        for (tier, entry) in data.entries()? {
             let name = entry.name.as_str();
             if let Some(number) = file_names::unlisted_table_number(name) {
-                let own = own_table(data, (number, Stage::Unlisted), state, false)?;
+                let placed = Placed::table(number, tier);
+                let own = own_table(data, (placed, Stage::Unlisted), state, false)?;
                 unlisted.skip(number, own.as_ref().map_or(0, |own| own.last_sequence));
                 match own {
-                    Ok(_) => unlisted.kept.push(number),
+                    Ok(_) => unlisted.kept.push(placed),
                     Err(why) => unlisted.unreadable.push((number, why)),
                 }
             } else if let Some(number) = file_names::table_number(name) {
                 if is_tail_dropped && !listed.contains(&number) {
-                    let own = own_table(data, (number, Stage::Listed), state, true)?.ok();
+                    let placed = Placed::table(number, tier);
+                    let own = own_table(data, (placed, Stage::Listed), state, true)?.ok();
                     let may_be_alone =
                         |own: &OwnTable| own.last_sequence > known_sequence || own.may_be_load;
                     if let Some(own) = own.filter(may_be_alone) {
-                        unlisted.found.push(number);
+                        unlisted.found.push(placed);
                         unlisted.skip(number, own.last_sequence);
                     }
                 }
@@ -96,17 +98,17 @@ impl Unlisted {
             Stage::Listed
         };
         let found = self.found.iter();
-        let found = found.map(|&number| FileId::table(number).name(stage));
+        let found = found.map(|placed| placed.file.name(stage));
         let kept = self.kept.iter();
-        let kept = kept.map(|&number| FileId::table(number).name(Stage::Unlisted));
+        let kept = kept.map(|placed| placed.file.name(Stage::Unlisted));
         found.chain(kept).collect()
     }
 
     /// Gives them the names under which they are kept, durably: the manifest that a writer begins next
     /// does not show any more that an end was dropped.
     pub fn keep(&self, data: &DataFiles) -> Result<()> {
-        for &number in &self.found {
-            data.rename(FileId::table(number), Stage::Listed, Stage::Unlisted)?;
+        for &placed in &self.found {
+            data.rename(placed, Stage::Listed, Stage::Unlisted)?;
         }
         if !self.found.is_empty() {
             data.sync()?;
@@ -116,7 +118,8 @@ impl Unlisted {
 
     /// Returns the numbers of all.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        self.found.iter().chain(&self.kept).copied()
+        let all = self.found.iter().chain(&self.kept);
+        all.map(|placed| placed.file.number)
     }
 }
 
@@ -156,19 +159,20 @@ struct OwnTable {
 /// needs must be readable.
 fn own_table(
     data: &DataFiles,
-    (number, stage): (u64, Stage),
+    (placed, stage): (Placed, Stage),
     state: &ManifestState,
     is_to_be_whole: bool,
 ) -> Result<std::result::Result<OwnTable, Error>> {
     let blocks = Arc::new(BlockCache::new(0, false));
-    let (directory, name) = data.at_stage(FileId::table(number), stage);
+    let (directory, name) = data.at_stage(placed, stage)?;
+    let number = placed.file.number;
     let read = if is_to_be_whole {
-        TableReader::open(&**directory, &name, number, blocks).and_then(|reader| {
+        TableReader::open(&*directory, &name, number, blocks).and_then(|reader| {
             reader.verify()?;
             Ok(reader)
         })
     } else {
-        TableReader::open_damaged(&**directory, &name, number, blocks)
+        TableReader::open_damaged(&*directory, &name, number, blocks)
     };
     let reader = match read {
         Ok(reader) => reader,

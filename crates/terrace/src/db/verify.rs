@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_lsm::data_files::FileId;
 use terrace_lsm::levels::check_age_rule;
 use terrace_lsm::table::CursorOptions;
 use terrace_storage::Purpose;
@@ -90,7 +89,7 @@ fn verify_open(db: &Db, report: &mut VerifyReport, mut progress: impl FnMut(usiz
                 let table = version.table_with(&violation);
                 let file = table.map_or_else(
                     || path.to_path_buf(),
-                    |table| store.files.data.path(FileId::table(table.number)),
+                    |table| store.files.data.path(table.placed()),
                 );
                 report.found(path, Error::corruption(&file, 0, violation.to_string()));
             }

@@ -20,6 +20,7 @@ impl Options {
         self.check_ratios()?;
         self.check_background()?;
         self.check_arenas()?;
+        self.check_tiers()?;
         self.resolved().map(drop)
     }
 

@@ -5,7 +5,8 @@
 //! form of tables shows in tables that are written after that opening.
 
 use terrace_lsm::keyspace_options::table::{
-    BLOCK_BYTES, COMPRESSION, FILTER_BITS_PER_KEY, LEVEL_RATIO, LEVEL1_BYTES, TABLE_BYTES,
+    BLOCK_BYTES, COMPRESSION, FILTER_BITS_PER_KEY, LEVEL_RATIO, LEVEL_TIERS, LEVEL1_BYTES,
+    TABLE_BYTES,
 };
 use terrace_lsm::option_table;
 use terrace_lsm::option_table::Applies::AtOpen;
@@ -115,6 +116,12 @@ option_table! {
             option("Directory for arenas, on a device or mount of their own", Values::Other("a path"))
                 .unset("arenas are in the store's directory", "\"/mnt/fast/arenas\"");
         accept_region_loss: switch("Consent to an opening without the unflushed writes of a lost region");
+        tiers:
+            option("Directories for tables, from the fastest device to the slowest",
+                Values::Other("a list of groups with name, directory, capacity_bytes, reserve_bytes and profile"))
+                .unset("the store's own directory alone",
+                    "[{ name = \"disk\", directory = \"/mnt/disk/tables\" }]");
+        accept_tier_loss: switch("Consent to an opening without the tables of a missing tier");
         persist_method:
             option("Method by which arenas in files take new writes",
                 Values::Name(&["auto", "written", "mapped", "dax"]));
@@ -144,5 +151,6 @@ option_table! {
         table_bytes: TABLE_BYTES;
         level1_bytes: LEVEL1_BYTES.applying(AtOpen);
         level_ratio: LEVEL_RATIO.applying(AtOpen);
+        level_tiers: LEVEL_TIERS;
     } without { }
 }

@@ -28,8 +28,9 @@ impl Site {
     ) -> Result<()> {
         for (damaged, told) in tables.damaged.iter().zip(&mut report.damaged) {
             if damaged.is_there {
-                let (directory, name) = self.data.at(FileId::table(damaged.number));
-                let aside = link_aside(&**directory, &name)?;
+                let placed = self.placed(damaged.number, Stage::Listed);
+                let (directory, name) = self.data.at(placed)?;
+                let aside = link_aside(&*directory, &name)?;
                 told.kept_as = Some(directory.shown(&aside));
             }
         }
@@ -72,8 +73,8 @@ impl Site {
     /// another one has that.
     fn link_unlisted(&self, number: u64) -> Result<String> {
         let file = FileId::table(number);
-        let (directory, name) = self.data.at(file);
-        let directory = &**directory;
+        let (directory, name) = self.data.at(self.data.find(file, Stage::Listed))?;
+        let directory = &*directory;
         let kept = file.name(Stage::Unlisted);
         if !is_there(directory, &kept)? {
             if directory.link(&name, directory, &kept).is_err() {
@@ -103,8 +104,9 @@ impl Site {
 
     /// Returns whether a data file has been put aside.
     pub(super) fn is_aside(&self, file: FileId) -> bool {
-        let (directory, name) = self.data.at(file);
-        same_bytes(&**directory, &name, &name_aside(&name, 1)).unwrap_or(false)
+        let at = self.data.at(self.data.find(file, Stage::Listed));
+        at.and_then(|(directory, name)| same_bytes(&*directory, &name, &name_aside(&name, 1)))
+            .unwrap_or(false)
     }
 
     /// Copies a file, if it is there. Returns the name of the copy.

@@ -39,7 +39,7 @@ mod unlisted;
 
 use std::path::Path;
 
-use terrace_storage::SystemClock;
+use terrace_storage::{Lock, SystemClock};
 
 pub use options::RepairOptions;
 pub use report::{DamagedTable, LeftFile, ManifestRepair, RepairReport};
@@ -121,6 +121,7 @@ pub fn repair_with(
         mut basis,
         is_resumed,
         home,
+        _tier_locks,
     } = wait_for_lock(options.wait_for_lock, &SystemClock::new(), |_| {
         Owned::take(path, options.clone(), decisions.clone())
     })?;
@@ -172,12 +173,14 @@ struct Owned {
     /// Whether an earlier repair had been cut short.
     is_resumed: bool,
     home: Home,
+    _tier_locks: Vec<Box<dyn Lock>>,
 }
 
 impl Owned {
     fn take(path: &Path, options: Options, decisions: RepairOptions) -> Result<Self> {
         let site = Site::take(path, options, decisions)?;
         let mut basis = Basis::find(&site)?;
+        let tier_locks = basis.find_tiers(&site)?;
         site.skip_numbers_below(basis.state.next_table_number);
         let is_resumed = site.finish_earlier(basis.listed())?;
         let home = basis.home(&site)?;
@@ -186,6 +189,7 @@ impl Owned {
             basis,
             is_resumed,
             home,
+            _tier_locks: tier_locks,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use terrace::offline::Unlisted;
 use terrace::{Error, SequenceNumber};
-use terrace_lsm::data_files::{FileId, Stage};
+use terrace_lsm::data_files::Stage;
 use terrace_lsm::levels::ManifestTail;
 
 use super::arenas::ArenasFound;
@@ -241,7 +241,7 @@ fn left(
     unlisted: &Unlisted,
 ) -> Vec<LeftFile> {
     let of_table = |table: &UnsupportedTable| {
-        let file = site.data.path(FileId::table(table.number));
+        let file = site.data.path(site.placed(table.number, Stage::Listed));
         // The release that reads it removes a table that no edit lists. If a table was not listed
         // before, only a lost manifest may have listed it.
         let is_endangered = table.meta.is_some() || basis.manifest.is_err();
@@ -258,7 +258,9 @@ fn left(
     };
     let unreadable = unlisted.unreadable.iter().filter(is_new);
     let unreadable = unreadable.map(|(number, error)| {
-        let file = site.data.path_at(FileId::table(*number), Stage::Unlisted);
+        let file = site
+            .data
+            .path_at(site.placed(*number, Stage::Unlisted), Stage::Unlisted);
         LeftFile::aside(file, error.clone())
     });
     let left = arenas.chain(region).chain(tables);

@@ -8,7 +8,7 @@ use terrace::offline::{
 };
 use terrace::{Error, KeyspaceId, Options, Result};
 use terrace_lsm::compaction::output::Output;
-use terrace_lsm::data_files::{DataFiles, FileId, Stage};
+use terrace_lsm::data_files::{DataFiles, FileId, Placed, Stage};
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, ManifestState, Place, Table, Version};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
@@ -127,7 +127,7 @@ impl Site {
     pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
         let listed = self.data.list()?.into_iter();
         let listed = listed.filter(|(_, stage)| *stage == Stage::Listed);
-        let mut numbers: Vec<u64> = listed.map(|(file, _)| file.number).collect();
+        let mut numbers: Vec<u64> = listed.map(|(placed, _)| placed.file.number).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -169,15 +169,20 @@ impl Site {
         Ok(Arc::clone(&*table.open(&self.tables)?))
     }
 
+    /// Returns a table where it lies. Of one that lies nowhere, the store's own directory is the place.
+    pub(super) fn placed(&self, number: u64, stage: Stage) -> Placed {
+        self.data.find(FileId::table(number), stage)
+    }
+
     fn open_file(&self, file: FileId, stage: Stage) -> Result<Arc<TableReader>> {
-        let (directory, name) = self.data.at_stage(file, stage);
-        TableReader::open(&**directory, &name, file.number, Arc::clone(&self.blocks))
+        let (directory, name) = self.data.at_stage(self.data.find(file, stage), stage)?;
+        TableReader::open(&*directory, &name, file.number, Arc::clone(&self.blocks))
     }
 
     /// Opens the whole parts of a damaged table.
     pub(super) fn open_damaged(&self, number: u64, stage: Stage) -> Result<Arc<TableReader>> {
-        let (directory, name) = self.data.at_stage(FileId::table(number), stage);
-        TableReader::open_damaged(&**directory, &name, number, Arc::clone(&self.blocks))
+        let (directory, name) = self.data.at_stage(self.placed(number, stage), stage)?;
+        TableReader::open_damaged(&*directory, &name, number, Arc::clone(&self.blocks))
     }
 
     pub(super) fn cursor(&self, table: &Table, is_new: bool) -> Result<TableCursor> {
@@ -191,18 +196,19 @@ impl Site {
         let present = self.table_numbers()?;
         let mut is_renamed = false;
         let files = self.data.list()?.into_iter();
-        for (file, stage) in files.filter(|(_, stage)| *stage == Stage::New) {
+        for (placed, stage) in files.filter(|(_, stage)| *stage == Stage::New) {
+            let file = placed.file;
             let listed = listed.filter(|_| !present.contains(&file.number));
             let is_awaited = match listed {
                 Some(version) => self.is_listed_as(version, file, stage)?,
                 None => false,
             };
-            let (directory, name) = self.data.at_stage(file, stage);
+            let (directory, name) = self.data.at_stage(placed, stage)?;
             if is_awaited {
-                self.data.rename(file, stage, Stage::Listed)?;
+                self.data.rename(placed, stage, Stage::Listed)?;
                 is_renamed = true;
-            } else if !stays(&**directory, &name) {
-                self.data.remove(file, stage)?;
+            } else if !stays(&*directory, &name) {
+                self.data.remove(placed, stage)?;
             }
             if files::leaves_room(file.number) {
                 self.skip_numbers_below(file.number + 1);
@@ -220,9 +226,10 @@ impl Site {
         let mut tables = state.version.tables();
         tables.any(|(_, table)| {
             let exists = |stage| {
-                let (directory, name) = self.data.at_stage(FileId::table(table.number), stage);
+                let placed = self.placed(table.number, stage);
                 let options = OpenOptions::buffered(OpenMode::Read);
-                directory.open(&name, options).is_ok()
+                let at = self.data.at_stage(placed, stage);
+                at.is_ok_and(|(directory, name)| directory.open(&name, options).is_ok())
             };
             exists(Stage::New) && !exists(Stage::Listed)
         })

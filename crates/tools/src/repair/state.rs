@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace::offline::region_home::{self, OldArenas};
+use terrace::offline::tiers;
 use terrace::offline::{
-    check_live_keyspaces, domain_of, durability_of, lost_end, open_region, recover, region_error,
-    unissued, with_socket,
+    check_live_keyspaces, domain_of, durability_of, files, lost_end, open_region, recover,
+    region_error, unissued, with_socket,
 };
 use terrace::{Durability, Error, KeyspaceId, Options, Result};
+use terrace_lsm::data_files::OWN_TIER;
 use terrace_lsm::levels::{
     ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
     TableMeta, Version, remains,
@@ -66,6 +68,30 @@ pub(super) struct Home {
 }
 
 impl Basis {
+    /// Finds the tiers of the store. A manifest that is kept lists all of them; without one those count that
+    /// the options name.
+    pub(super) fn find_tiers(&mut self, site: &Site) -> Result<Vec<Box<dyn Lock>>> {
+        let mut options = site.options.clone();
+        if self.is_known {
+            let names: Vec<&str> = self.state.tiers.iter().map(|tier| &*tier.name).collect();
+            options.tiers.retain(|tier| names.contains(&&*tier.name));
+        }
+        let (storage, store) = (&*site.storage, &site.directory);
+        let (records, locks) = tiers::find(storage, store, &options, &self.state, &site.data)?;
+        if !self.is_known {
+            let others = records.into_iter();
+            self.state.tiers = others.filter(|tier| tier.number != OWN_TIER).collect();
+        }
+        // Files there have numbers, too.
+        for (_, entry) in site.data.entries()? {
+            let number = files::used_table_number(&entry.name);
+            if let Some(number) = number.filter(|&number| files::leaves_room(number)) {
+                site.skip_numbers_below(number + 1);
+            }
+        }
+        Ok(locks)
+    }
+
     pub(super) fn find(site: &Site) -> Result<Self> {
         let options = ManifestOptions {
             rewrite_above_bytes: site.options.constants.manifest_bytes,

@@ -85,8 +85,8 @@ impl Examined {
         let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
         let numbers = site.table_numbers()?.into_iter();
         for number in numbers.filter(|number| !listed.contains(number)) {
-            let (directory, name) = site.data.at(FileId::table(number));
-            let properties = read_properties(&**directory, &name);
+            let (directory, name) = site.data.at(site.placed(number, Stage::Listed))?;
+            let properties = read_properties(&*directory, &name);
             if let Err(error @ Error::Unsupported { .. }) = properties {
                 self.unsupported.push(UnsupportedTable {
                     number,
@@ -226,7 +226,7 @@ fn meta_of_file(
     if properties.hash_seed != basis.state.identity.hash_seed {
         let detail = "it is another store's table: its keys are hashed with another seed";
         return Err(Error::corruption(
-            &site.data.path(FileId::table(number)),
+            &site.data.path(site.placed(number, Stage::Listed)),
             0,
             detail,
         ));
@@ -235,19 +235,23 @@ fn meta_of_file(
     if listed.is_none() && !files::leaves_room(number) {
         let detail = "its number leaves no room for those to come";
         return Err(Error::corruption(
-            &site.data.path(FileId::table(number)),
+            &site.data.path(site.placed(number, Stage::Listed)),
             0,
             detail,
         ));
     }
     // Numbers are not used twice, so even an old list describes a number's table.
     if listed.is_some_and(|meta| meta.identity != properties.identity) {
-        return Err(another_table(&site.data.path(FileId::table(number))));
+        return Err(another_table(
+            &site.data.path(site.placed(number, Stage::Listed)),
+        ));
     }
     if let Some(meta) = listed.filter(|meta| meta.is_described_by(properties)) {
         return Ok(Some(meta.clone()));
     }
-    Ok(TableMeta::of_file(number, properties))
+    let tier = site.placed(number, Stage::Listed).tier;
+    let meta = TableMeta::of_file(number, properties);
+    Ok(meta.map(|meta| TableMeta { tier, ..meta }))
 }
 
 impl DamagedTable {

@@ -107,15 +107,15 @@ impl Site {
         report: &mut RepairReport,
     ) -> Result<()> {
         for (table, &entries) in tables.iter().zip(entries_kept) {
-            let file = FileId::table(table.number);
+            let placed = self.placed(table.number, Stage::Unlisted);
             if table.damage.is_none() {
-                self.data.rename(file, Stage::Unlisted, Stage::Taken)?;
+                self.data.rename(placed, Stage::Unlisted, Stage::Taken)?;
             } else {
-                let (directory, kept) = self.data.at_stage(file, Stage::Unlisted);
-                let aside = rename_damaged(&**directory, &kept)?;
+                let (directory, kept) = self.data.at_stage(placed, Stage::Unlisted)?;
+                let aside = rename_damaged(&*directory, &kept)?;
                 report.tells_of_taken(table, entries, directory.shown(&aside));
             }
         }
-        Ok(self.data.sync()?)
+        self.data.sync()
     }
 }

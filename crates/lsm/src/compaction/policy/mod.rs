@@ -293,6 +293,31 @@ pub enum Reason {
     AskedFor,
 }
 
+impl Choice {
+    /// Returns whether it is chosen for the space that it gives back: it may take the reserve of a tier.
+    pub fn frees_space(&self) -> bool {
+        match self.reason {
+            Reason::Level0SubLevels(_)
+            | Reason::Level0Scans(_)
+            | Reason::LevelSize { .. }
+            | Reason::Leftover { .. }
+            | Reason::UnusedLevel { .. }
+            | Reason::SubLevels { .. }
+            | Reason::OtherPolicy { .. } => false,
+            Reason::Duplicates { .. }
+            | Reason::Score { .. }
+            | Reason::DuplicatesOfRange { .. }
+            | Reason::ScoreOfRange { .. }
+            | Reason::Tombstones { .. }
+            | Reason::PassedOver { .. }
+            | Reason::TombstoneAge { .. }
+            | Reason::Superseded { .. }
+            | Reason::Hidden { .. }
+            | Reason::AskedFor => true,
+        }
+    }
+}
+
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {

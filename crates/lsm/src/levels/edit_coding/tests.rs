@@ -1,6 +1,12 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use super::*;
+use crate::levels::edit::ArenaHome;
 use crate::levels::state::ManifestState;
 use crate::levels::testing::{added, flush_place, new_state};
+use crate::levels::tiers::{TierRecord, TierUse};
 
 #[test]
 fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
@@ -199,4 +205,67 @@ fn the_home_of_the_arenas_and_every_loss_outlive_a_rewrite() {
         ..Edit::default()
     };
     assert!(Edit::decode(&impossible.encode()).is_err());
+}
+
+#[test]
+fn tiers_and_the_tiers_of_tables_outlive_a_rewrite() {
+    let tier = TierRecord {
+        number: 2,
+        id: 0x0102,
+        name: "hdd".to_owned(),
+        path: "/mnt/hdd".into(),
+        capacity_bytes: 1 << 40,
+        reserve_bytes: 1 << 20,
+        profile: Some(terrace_storage::DeviceProfile::WD10EZEX),
+        state: TierUse::Open,
+    };
+    let mut listed = added(flush_place(1), 1, "a", "z");
+    listed.table.tier = 2;
+    let edit = Edit {
+        tables_added: vec![listed.clone()],
+        tiers: vec![tier.clone()],
+        ..Edit::default()
+    };
+    let state = applied(&new_state(), &edit);
+    let again = Edit::decode(&state.as_edit().encode()).unwrap();
+    let again = ManifestState::begin(&again).unwrap();
+    assert_eq!(again.tiers, std::slice::from_ref(&tier));
+    let tier_of = |state: &ManifestState| state.version.tables().next().unwrap().1.tier;
+    assert_eq!(tier_of(&again), 2);
+
+    let migrated = Edit {
+        tables_migrated: vec![TableMigrated {
+            keyspace: KeyspaceId::DEFAULT,
+            number: 1,
+            tier: 1,
+        }],
+        ..Edit::default()
+    };
+    assert_eq!(
+        migrated.to_string(),
+        "migrate table 1 of keyspace 1 to tier 1\n"
+    );
+    let back = applied(&again, &migrated);
+    assert_eq!(tier_of(&back), 1);
+    assert!(back.apply(&migrated).is_err(), "it is there already");
+
+    // A table in a tier that is not listed, or that was removed.
+    assert!(
+        new_state()
+            .apply(&Edit {
+                tiers: vec![],
+                ..edit.clone()
+            })
+            .is_err()
+    );
+    let removed = TierRecord {
+        state: TierUse::Removed,
+        ..tier
+    };
+    let removal = Edit {
+        tiers: vec![removed],
+        ..Edit::default()
+    };
+    assert!(again.apply(&removal).is_err(), "a table lies there");
+    applied(&back, &removal);
 }

@@ -24,6 +24,10 @@ fn table(number: u64, obsolete: &Arc<ObsoleteTables>) -> Table {
     Table::new(meta, obsolete)
 }
 
+fn numbers(files: Vec<(Placed, u64)>) -> Vec<u64> {
+    files.iter().map(|(placed, _)| placed.file.number).collect()
+}
+
 /// The part of a version in this test: it lists tables, and readers share it.
 type Listing = Arc<Vec<Table>>;
 
@@ -50,13 +54,13 @@ fn a_file_is_deleted_once_and_only_after_its_last_reader() {
             let previous = std::mem::replace(&mut *present.lock(), next);
             previous.iter().for_each(Table::mark_removed);
             drop(previous);
-            let freed = obsolete.take();
+            let freed = numbers(obsolete.take());
             deleted.lock().extend(freed);
         }
         readers
             .into_iter()
             .for_each(|reader| reader.join().unwrap());
-        deleted.lock().extend(obsolete.take());
+        deleted.lock().extend(numbers(obsolete.take()));
         let mut all = std::mem::take(&mut *deleted.lock());
         all.sort_unstable();
         assert_eq!(all, [1, 2]);

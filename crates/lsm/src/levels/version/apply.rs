@@ -12,6 +12,7 @@ use crate::levels::edit::{
     Edit, KeyspaceCreated, KeyspaceFormed, KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed,
 };
 use crate::levels::table_meta::Table;
+use crate::levels::tiers::TableMigrated;
 
 impl Version {
     /// Returns the version after an edit. This one stays as it is.
@@ -35,6 +36,7 @@ impl Version {
             change.narrow(narrowed)?;
         }
         change.move_tables(&edit.tables_moved)?;
+        change.migrate(&edit.tables_migrated)?;
         change.add_tables(self, &edit.tables_added)?;
         change.finish(self, edit)
     }
@@ -125,6 +127,23 @@ impl Change {
         taken
             .into_iter()
             .try_for_each(|(moved, table)| self.keyspace_mut(moved.keyspace)?.put(moved.to, table))
+    }
+
+    /// Puts tables back at their places with their files in other tiers.
+    fn migrate(&mut self, migrated: &[TableMigrated]) -> Result<(), StructureError> {
+        let obsolete = Arc::clone(self.next.obsolete());
+        migrated.iter().try_for_each(|migrated| {
+            let (place, table) = self.take(migrated.keyspace, migrated.number)?;
+            if table.tier == migrated.tier {
+                return Err(StructureError(format!(
+                    "table {} lies in tier {} already",
+                    table.number, table.tier
+                )));
+            }
+            let table = table.migrated(migrated.tier, &obsolete);
+            self.keyspace_mut(migrated.keyspace)?
+                .put(place, table.into())
+        })
     }
 
     fn add_tables(&mut self, before: &Version, added: &[TableAdded]) -> Result<(), StructureError> {

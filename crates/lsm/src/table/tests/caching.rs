@@ -1,7 +1,7 @@
 use super::damage::places;
 use super::*;
 use crate::cursor::Cursor;
-use crate::data_files::DataFiles;
+use crate::data_files::{DataFiles, Placed};
 use crate::table::block::Block;
 use crate::table::cache::CachedBlock;
 use crate::table::descriptors::TableLimit;
@@ -265,7 +265,7 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
         blocks,
     )
     .unwrap();
-    let open = |number| tables.get(number, |_| true).unwrap();
+    let open = |number| tables.get(Placed::table(number, 1), |_| true).unwrap();
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
     for number in 1..=20 {
@@ -294,7 +294,7 @@ fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
         let directory = DataFiles::new(directory_at(&*storage, "/t"));
         let tables = TableCache::new(directory, FILES, limit, Arc::new(blocks)).unwrap();
         for number in 1..=20 {
-            tables.get(number, |_| true).unwrap();
+            tables.get(Placed::table(number, 1), |_| true).unwrap();
         }
         tables
     };
@@ -317,10 +317,10 @@ fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
         limit.with_metadata_bytes(Some(5 * one_bytes + 10)),
     );
     assert_eq!(limited.blocks().held_bytes(), 5 * one_bytes);
-    let reader = limited.get(20, |_| true).unwrap();
+    let reader = limited.get(Placed::table(20, 1), |_| true).unwrap();
     let kept: Vec<_> = (0..5).map(|_| limited.keep_open(&reader)).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
-    (1..=20).for_each(|number| limited.remove(number));
+    (1..=20).for_each(|number| limited.remove(Placed::table(number, 1)));
     drop((kept, reader));
     assert!(has_left(limited.blocks(), BUDGET_BYTES));
 }
@@ -356,7 +356,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
         blocks,
     )
     .unwrap();
-    let open = |number| tables.get(number, |_| true);
+    let open = |number| tables.get(Placed::table(number, 1), |_| true);
     let seventh = open(7).unwrap();
     assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
     assert_eq!(tables.metadata_bytes(), seventh.metadata_bytes() as u64);
@@ -370,13 +370,13 @@ fn open_tables_are_counted_limited_and_forgotten() {
     open(7).unwrap();
     // Its file is open, and of twenty tables the last that is closed.
     get(&seventh, b"00003", 500).unwrap();
-    tables.remove(7);
+    tables.remove(Placed::table(7, 1));
     storage.remove(Path::new(PATH)).unwrap();
     assert!(open(7).is_err());
     assert_eq!(get(&seventh, b"00003", 500).unwrap().unwrap().1, [7; 40]);
     storage.put(PATH, bytes);
     let error = tables
-        .get(7, |properties| properties.entries == 0)
+        .get(Placed::table(7, 1), |properties| properties.entries == 0)
         .unwrap_err();
     assert!(error.to_string().contains("not the one"), "{error}");
     open(7).unwrap();
@@ -401,7 +401,7 @@ fn a_table_goes_on_when_its_file_was_closed_and_not_with_another_tables_file() {
     let directory = directory_at(&*storage, "/t");
     let limit = TableLimit::of(Some(1));
     let tables = TableCache::new(DataFiles::new(directory), FILES, limit, blocks).unwrap();
-    let open = |number| tables.get(number, |_| true).unwrap();
+    let open = |number| tables.get(Placed::table(number, 1), |_| true).unwrap();
     let read = |table| get(table, b"00003", 500).map(|found| found.unwrap().1.to_vec());
     let (first, second) = (open(1), open(2));
     for table in [&first, &second, &first] {

@@ -11,7 +11,6 @@ mod writing;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use terrace_storage::{
     Access, CountingStorage, Directory, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage,
 };
@@ -62,18 +61,13 @@ fn directory_at(storage: &dyn Storage, path: &str) -> Arc<dyn Directory> {
     storage.directory(Path::new(path), Access::Owner).unwrap()
 }
 
-/// Directories of writers, which hold them for as long as they live: here for ever.
-static HELD: Mutex<Vec<&'static Arc<dyn Directory>>> = Mutex::new(Vec::new());
-
 fn create_at(
     storage: &dyn Storage,
     path: &str,
     options: TableOptions,
-) -> crate::Result<TableWriter<'static>> {
+) -> crate::Result<TableWriter> {
     let (directory, name) = storage.parent(Path::new(path))?;
-    let directory: &'static Arc<dyn Directory> = Box::leak(Box::new(directory));
-    HELD.lock().push(directory);
-    TableWriter::create(&**directory, name.to_owned(), options)
+    TableWriter::create(directory, name.to_owned(), options)
 }
 
 fn open_at(

@@ -8,7 +8,7 @@ fn names(storage: &SimulatedStorage) -> usize {
     storage.list(Path::new("/t")).unwrap().len()
 }
 
-fn writer(storage: &SimulatedStorage) -> TableWriter<'_> {
+fn writer(storage: &SimulatedStorage) -> TableWriter {
     let options = options(Compression::Lz4, 4096);
     create_at(storage, PATH, options).unwrap()
 }

@@ -40,7 +40,7 @@ impl Store {
         let durable = built
             .files
             .sync()
-            .and_then(|()| Ok(self.files.data.sync()?));
+            .and_then(|()| self.files.data.sync_tiers(built.files.tiers()));
         let edit = slice_edit(work.keyspace, &work.choice, &work.slice, &built.tables);
         if let Err(error) = durable.and_then(|()| self.install_edit(edit)) {
             let keyspace = work.keyspace;

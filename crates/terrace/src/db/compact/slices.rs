@@ -24,6 +24,7 @@ use crate::db::Store;
 use crate::db::jobs::{Begun, BuiltSlice, SliceWork};
 use crate::db::keyspaces::live;
 use crate::db::owners::Files;
+use crate::db::table_files::Expected;
 use crate::event::EventKind;
 use crate::{Error, Result};
 
@@ -57,7 +58,7 @@ impl Store {
         }
         let version = Arc::clone(&self.reads.view.load().version);
         let levels = live(&version, begun.keyspace)?;
-        let free_bytes = self.files.directory.free_space_bytes()?;
+        let free_bytes = self.files.room_bytes(choice.frees_space())?;
         let each_bytes = slice_bytes(
             input_bytes,
             self.options.compaction_threads,
@@ -88,7 +89,9 @@ impl Store {
         let reserved = self
             .compactor
             .jobs
-            .reserve_space(begun.job, space, |bytes| self.has_space(bytes));
+            .reserve_space(begun.job, space, |bytes| {
+                self.has_space(bytes, choice.frees_space())
+            });
         if !reserved? {
             return Ok(false);
         }
@@ -141,7 +144,7 @@ impl Store {
         let _watched = self.metrics.time_profile.watch(Path::Merge, Stage::Merging);
         // A guess is no reason not to try where the disk will have more room afterwards.
         if work.given_back_bytes < work.expected_bytes {
-            self.check_space(work.expected_bytes)?;
+            self.check_space(work.expected_bytes, work.choice.frees_space())?;
         }
         let (choice, slice) = (&*work.choice, &work.slice);
         let version = Arc::clone(&self.reads.view.load().version);
@@ -156,8 +159,13 @@ impl Store {
         let rules = DropRules::new(&snapshots, &older, &ranges);
         let in_slice = choice.inputs.iter();
         let in_slice = in_slice.filter(|input| slice.overlaps(&input.table.bounds));
+        let expected = Expected {
+            bytes: work.expected_bytes,
+            table_bytes,
+            makes_room: choice.frees_space(),
+        };
         let mut sink = self
-            .table_files(levels, choice.output, Purpose::Compaction)
+            .table_files(levels, choice.output, Purpose::Compaction, expected)
             .with_oldest_tombstone(self.lifecycle.oldest_tombstone(in_slice));
         let mut versions = Counted::new(self.files.inputs(choice, slice, &rules));
         let merged = merge(

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 impl Store {
     /// Returns the size of tables that a keyspace gets at present.
     pub(crate) fn table_bytes_of(&self, levels: &KeyspaceLevels) -> Result<u64> {
-        let free_bytes = self.files.directory.free_space_bytes()?;
+        let free_bytes = self.files.largest_room_bytes(false)?;
         Ok(table_bytes_within(
             self.form_of(levels).table_bytes,
             free_bytes,
@@ -19,16 +19,16 @@ impl Store {
 
     /// Fails if space is short. Inputs and outputs exist side by side for a while; better not begin
     /// than fail in the middle.
-    pub(super) fn check_space(&self, needed_bytes: u64) -> Result<()> {
+    pub(super) fn check_space(&self, needed_bytes: u64, makes_room: bool) -> Result<()> {
         let needed_bytes = self.beside_unflushed(needed_bytes);
-        match self.is_free(needed_bytes)? {
+        match self.is_free(needed_bytes, makes_room)? {
             true => Ok(()),
             false => Err(self.files.no_space(needed_bytes)),
         }
     }
 
-    pub(super) fn has_space(&self, needed_bytes: u64) -> Result<bool> {
-        self.is_free(self.beside_unflushed(needed_bytes))
+    pub(super) fn has_space(&self, needed_bytes: u64, makes_room: bool) -> Result<bool> {
+        self.is_free(self.beside_unflushed(needed_bytes), makes_room)
     }
 
     /// Adds the room in tables that unflushed arenas need, for flushes come first.
@@ -36,9 +36,8 @@ impl Store {
         needed_bytes.saturating_add(self.unflushed_table_bytes())
     }
 
-    fn is_free(&self, needed_bytes: u64) -> Result<bool> {
-        let is_free =
-            || -> Result<bool> { Ok(self.files.directory.free_space_bytes()? >= needed_bytes) };
+    pub(crate) fn is_free(&self, needed_bytes: u64, makes_room: bool) -> Result<bool> {
+        let is_free = || -> Result<bool> { Ok(self.files.room_bytes(makes_room)? >= needed_bytes) };
         if is_free()? {
             return Ok(true);
         }
@@ -53,6 +52,23 @@ impl Store {
 }
 
 impl Files {
+    /// Returns the bytes that new tables may take in all tiers together. A job that makes room may take the
+    /// reserves of tiers.
+    pub(crate) fn room_bytes(&self, makes_room: bool) -> Result<u64> {
+        match self.space.is_limited() {
+            true => self.space.room_bytes(makes_room),
+            false => Ok(self.directory.free_space_bytes()?),
+        }
+    }
+
+    /// Returns the bytes that a new table may have in the roomiest tier.
+    pub(crate) fn largest_room_bytes(&self, makes_room: bool) -> Result<u64> {
+        match self.space.is_limited() {
+            true => self.space.largest_room_bytes(makes_room),
+            false => Ok(self.directory.free_space_bytes()?),
+        }
+    }
+
     fn no_space(&self, needed_bytes: u64) -> Error {
         Error::NoSpace {
             path: self.path.clone(),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use terrace_lsm::data_files::DataFiles;
-use terrace_lsm::levels::{ArenaHome, ManifestState};
+use terrace_lsm::levels::{ArenaHome, ManifestState, TierRecord};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64};
 use terrace_lsm::table::{TableCache, TableLimit};
@@ -42,6 +42,9 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
+use crate::db::tiers::finding::FoundTiers;
+use crate::db::tiers::migration::Migrations;
+use crate::db::tiers::space::SpaceBook;
 use crate::db::tombstones::SeenTombstones;
 use crate::db::transactions::Transactions;
 use crate::db::unlisted::Unlisted;
@@ -139,14 +142,16 @@ pub(super) fn metrics(
 pub(super) fn files(
     path: &Path,
     options: &Options,
-    directory: Arc<dyn Directory>,
-    storage: Arc<CountingStorage>,
+    (directory, data): (Arc<dyn Directory>, DataFiles),
+    (storage, tiers): (Arc<CountingStorage>, FoundTiers),
     state: &ManifestState,
     unlisted: &Unlisted,
     memory: &MemoryBudget,
 ) -> Result<Files> {
-    let data = DataFiles::new(Arc::clone(&directory));
     Ok(Files {
+        migrations: Migrations::default(),
+        space: SpaceBook::new(with_directories(&tiers.records, &data), &tiers.counters),
+        tier_locks: Mutex::new(tiers.locks),
         path: path.to_path_buf(),
         file_system: directory.file_system()?,
         tables: open_tables(&data, options, memory)?,
@@ -198,6 +203,7 @@ pub(super) fn manifest_log(
     opened: Opened,
     recovered: &RecoveredWrites,
     home: (ArenaHome, Arc<dyn Directory>),
+    tiers: Vec<TierRecord>,
 ) -> ManifestLog {
     let (arena_home, arena_directory) = home;
     ManifestLog {
@@ -207,10 +213,22 @@ pub(super) fn manifest_log(
             unused: Vec::new(),
             loss: recovered.report.region_loss,
             opening_bits: Some(options.randomness.u64()),
+            tiers,
         }),
         arena_home,
         arena_directory,
     }
+}
+
+/// Returns tiers with their directories, where these are at hand.
+fn with_directories(
+    tiers: &[TierRecord],
+    data: &DataFiles,
+) -> Vec<(TierRecord, Option<Arc<dyn Directory>>)> {
+    let tiers = tiers.iter();
+    tiers
+        .map(|tier| (tier.clone(), data.directory(tier.number).ok()))
+        .collect()
 }
 
 fn open_tables(

@@ -74,6 +74,8 @@ impl Store {
             slices: count(&counters.slices),
             moves: count(&counters.moves),
             removals: count(&counters.removals),
+            migrations: count(&counters.migrations),
+            tiers: self.tier_statistics(),
             tables_to_delete: self.files.tables_to_delete() as u64,
             step_failures,
             last_error,

@@ -1,5 +1,6 @@
 //! A report of the tables of a store, each in its place.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_lsm::compaction::policy::described_by;
@@ -10,6 +11,7 @@ use crate::db::Store;
 use crate::db::compaction_history::Compaction;
 use crate::db::jobs::under_way::MergeUnderWay;
 use crate::db::monitor::LevelDuplicates;
+use crate::db::owners::Files;
 
 /// Every table, in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub struct TableReport {
     pub number: u64,
     /// Bytes of its file.
     pub size_bytes: u64,
+    /// The name of the tier that its file lies in. `None` in a store that has one tier.
+    pub tier: Option<String>,
     /// Versions in the file.
     pub entries: u64,
     /// Tombstones among them.
@@ -107,11 +111,12 @@ impl Store {
         duplicates: impl Fn(&KeyspaceLevels) -> Vec<LevelDuplicates>,
     ) -> LevelsReport {
         let version = Arc::clone(&self.reads.view.load().version);
+        let tiers = self.files.tier_names();
         let keyspaces = version.keyspaces.values();
         let keyspaces = keyspaces.map(|levels| KeyspaceReport {
             id: levels.id.number(),
             name: levels.name.clone(),
-            levels: sub_level_reports(levels),
+            levels: sub_level_reports(levels, &tiers),
             duplicates: duplicates(levels),
             debt_bytes: described_by(&self.options.policy_settings(), self.form_of(levels), false)
                 .debt_bytes(levels),
@@ -125,20 +130,37 @@ impl Store {
     }
 }
 
-fn sub_level_reports(levels: &KeyspaceLevels) -> Vec<Vec<SubLevelReport>> {
+/// The names of tiers by their numbers; none if there is one tier.
+type TierNames = BTreeMap<u8, String>;
+
+impl Files {
+    fn tier_names(&self) -> TierNames {
+        let tiers = self.space.accounts().into_iter();
+        let names: TierNames = tiers
+            .map(|account| (account.tier.number, account.tier.name))
+            .collect();
+        match names.len() {
+            1 => TierNames::new(),
+            _ => names,
+        }
+    }
+}
+
+fn sub_level_reports(levels: &KeyspaceLevels, tiers: &TierNames) -> Vec<Vec<SubLevelReport>> {
     let mut reports = vec![Vec::new(); levels.levels.len()];
     for (place, sub_level) in levels.sub_levels() {
         if let Some(of_level) = reports.get_mut(usize::from(place.level)) {
-            of_level.push(report(place, sub_level));
+            of_level.push(report(place, sub_level, tiers));
         }
     }
     reports
 }
 
-fn report(place: Place, sub_level: &SubLevel) -> SubLevelReport {
+fn report(place: Place, sub_level: &SubLevel, tiers: &TierNames) -> SubLevelReport {
     let table = |table: &Arc<Table>| TableReport {
         number: table.number,
         size_bytes: table.size_bytes,
+        tier: tiers.get(&table.tier).cloned(),
         entries: table.entries,
         tombstones: table.tombstones,
         range_tombstones: table.range_tombstones,

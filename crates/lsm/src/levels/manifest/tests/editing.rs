@@ -1,6 +1,8 @@
 //! Edits that are appended, and the state after a reopening.
 
 use super::*;
+use crate::levels::testing::new_state;
+use crate::levels::{TierRecord, TierUse, write_manifest};
 
 #[test]
 fn what_was_appended_is_read_back() {
@@ -168,6 +170,47 @@ fn a_dump_shows_every_edit_every_mark_and_a_dropped_tail() {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }
     assert!(ManifestDump::open(&*storage, &directory().join("CURRENT")).is_err());
+}
+
+#[test]
+fn the_format_of_tiers_is_the_one_that_was_committed() {
+    let storage = shared(&new_storage());
+    let directory = opened(&*storage, directory()).unwrap();
+    let tier = |number, state| TierRecord {
+        number,
+        id: u128::from(number) << 64 | 7,
+        name: format!("tier-{number}"),
+        path: format!("/tiers/{number}").into(),
+        capacity_bytes: 1 << 40,
+        reserve_bytes: 1 << 30,
+        profile: Some(terrace_storage::DeviceProfile::WD10EZEX).filter(|_| number == 2),
+        state,
+    };
+    let mut table = added(flush_place(1), 1, "a", "m");
+    table.table.tier = 2;
+    let edit = Edit {
+        tables_added: vec![table],
+        tiers: vec![
+            tier(2, TierUse::Open),
+            tier(3, TierUse::Draining),
+            tier(4, TierUse::Removed),
+            tier(255, TierUse::Lost),
+        ],
+        ..Edit::default()
+    };
+    let state = new_state().apply(&edit).unwrap();
+    write_manifest(&*directory, &state).unwrap();
+    let written = bytes_of(&*storage, "MANIFEST-000001");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/manifest-v3-tiers.bin");
+    if std::env::var_os("TERRACE_BLESS").is_some() {
+        std::fs::write(&golden, &written).unwrap();
+    }
+    let golden = std::fs::read(golden).unwrap();
+    assert!(golden == written, "the bytes of format 3 have changed");
+    let loaded = load_at(&*store_of(&golden), self::directory()).unwrap();
+    assert_eq!(loaded.state.tiers, edit.tiers);
+    let tables = loaded.state.version.tables();
+    assert_eq!(tables.map(|(_, table)| table.tier).collect::<Vec<_>>(), [2]);
 }
 
 #[test]

@@ -1,0 +1,323 @@
+//! Tables go to other tiers while the store is open: one at a time, by a worker of its own.
+//!
+//! The order: bytes are reserved at the destination. The file is copied, and every block of the copy is
+//! checked. The copy is synced with its name. One edit gives the table its new tier. The old file goes when
+//! no reader has it. Until the edit the copy is an orphan, which an opening removes; after it the old file is
+//! one.
+//!
+//! A compaction that takes the table meanwhile ends the migration: its outputs are placed anyway. A table that
+//! has moved does not go back for an hour, unless its tier is drained.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use terrace_lsm::compaction::placement::{Migration, MigrationReason, TableFacts, next_migration};
+use terrace_lsm::data_files::{Placed, Stage};
+use terrace_lsm::levels::{Edit, KeyspaceLevels, Table, TableMigrated, Version};
+use terrace_lsm::sync::Mutex;
+use terrace_lsm::table::{BlockCache, TableReader};
+use terrace_storage::{File, OpenMode, OpenOptions, Purpose};
+
+use super::destination::{bytes_of_levels, facts_of};
+use super::space::Destination;
+use crate::db::Store;
+use crate::event::EventKind;
+use crate::{Error, KeyspaceId, Result};
+
+/// Bytes read and written at a time.
+const COPY_BYTES: u64 = 1 << 20;
+/// Time in which a migration is not undone.
+const STAYS_SECONDS: u64 = 60 * 60;
+/// Migrations that are remembered for that.
+const MAX_REMEMBERED: usize = 4096;
+
+/// The migrations of late, oldest first.
+#[derive(Default)]
+pub(crate) struct Migrations {
+    late: Mutex<VecDeque<Past>>,
+    /// Tables whose migration failed. They come after all others.
+    failed: Mutex<BTreeSet<u64>>,
+    /// Tables that cannot be copied whole. They stay.
+    damaged: Mutex<BTreeSet<u64>>,
+    /// Whether a table has moved since all were in their places.
+    has_moved: AtomicBool,
+}
+
+#[derive(Clone, Copy)]
+struct Past {
+    table: u64,
+    seconds: u64,
+}
+
+impl Migrations {
+    fn remember(&self, past: Past) {
+        let mut late = self.late.lock();
+        late.push_back(past);
+        late.retain(|other| past.seconds.saturating_sub(other.seconds) < STAYS_SECONDS);
+        while late.len() > MAX_REMEMBERED {
+            late.pop_front();
+        }
+    }
+
+    /// Returns the tables that moved within the last hour.
+    fn moved_of_late(&self, now_seconds: u64) -> BTreeSet<u64> {
+        let late = self.late.lock();
+        let is_late = |past: &&Past| now_seconds.saturating_sub(past.seconds) < STAYS_SECONDS;
+        late.iter().filter(is_late).map(|past| past.table).collect()
+    }
+
+    fn note_failure(&self, table: u64, error: &Error) {
+        match error {
+            Error::Corruption { .. } | Error::Unsupported { .. } => &self.damaged,
+            _ => &self.failed,
+        }
+        .lock()
+        .insert(table);
+    }
+}
+
+/// A table that is to move.
+struct Planned {
+    keyspace: KeyspaceId,
+    migration: Migration,
+    table: Arc<Table>,
+}
+
+impl Store {
+    /// Takes the migration worker's step: the next table goes to its tier.
+    pub(crate) fn migration_step(&self) -> Result<bool> {
+        self.check_poison()?;
+        if self.is_migration_idle() {
+            return Ok(false);
+        }
+        let Some(planned) = self.plan_migration() else {
+            self.let_old_files_go();
+            return Ok(false);
+        };
+        let migrated = self.migrate(&planned);
+        let (migrations, number) = (&self.files.migrations, planned.table.number);
+        match &migrated {
+            Err(error) => migrations.note_failure(number, error),
+            Ok(()) => {
+                migrations.failed.lock().remove(&number);
+            }
+        }
+        // The old file goes with its last reader, which this is as a rule.
+        drop(planned);
+        self.lifecycle.background.deletion_wanted(self);
+        match migrated {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_no_space() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_migration_idle(&self) -> bool {
+        let is_closing = self.lifecycle.closing.load(Ordering::Acquire);
+        self.options.read_only || is_closing || !self.files.space.is_limited()
+    }
+
+    /// Has the files deleted that migrations have left, once all tables are in their places.
+    fn let_old_files_go(&self) {
+        if self
+            .files
+            .migrations
+            .has_moved
+            .swap(false, Ordering::Relaxed)
+        {
+            // The knowledge of duplicates holds the tables that it is of.
+            drop(self.known_duplicates());
+        }
+        if self.files.tables_to_delete() > 0 {
+            self.lifecycle.background.deletion_wanted(self);
+        }
+    }
+
+    /// Chooses the next table that is to move. Those whose migration failed come last.
+    fn plan_migration(&self) -> Option<Planned> {
+        let failed = self.files.migrations.failed.lock().clone();
+        let spared = self.plan_beside(|table| failed.contains(&table));
+        spared.or_else(|| self.plan_beside(|_| false))
+    }
+
+    fn plan_beside(&self, is_put_off: impl Fn(u64) -> bool) -> Option<Planned> {
+        let version = Arc::clone(&self.reads.view.load().version);
+        let tiers = facts_of(&self.files.space);
+        let level_bytes = bytes_of_levels(&version);
+        let migrations = &self.files.migrations;
+        let damaged = migrations.damaged.lock().clone();
+        let moved = migrations.moved_of_late(self.lifecycle.clock.unix_seconds());
+        let is_drained = |tier: u8| {
+            let mut tiers = tiers.iter();
+            tiers.any(|known| known.number == tier && !known.is_open)
+        };
+        version.keyspaces.values().find_map(|levels| {
+            let taken = self.compactor.jobs.taken_of(levels.id);
+            let may_go = |table: &Table| {
+                let number = table.number;
+                let rests = moved.contains(&number) && !is_drained(table.tier);
+                let stays = rests || damaged.contains(&number) || is_put_off(number);
+                !stays && !taken.contains(&number) && self.files.data.is_present(table.tier)
+            };
+            let tables = levels.tables().filter(|(_, table)| may_go(table));
+            let tables = tables.map(|(place, table)| TableFacts {
+                number: table.number,
+                level: place.level,
+                tier: table.tier,
+                size_bytes: table.size_bytes,
+            });
+            let form = self.form_of(levels);
+            let migration = next_migration(form, &level_bytes, &tiers, tables)?;
+            self.planned(levels, migration)
+        })
+    }
+
+    fn planned(&self, levels: &KeyspaceLevels, migration: Migration) -> Option<Planned> {
+        let (_, table) = levels.find(migration.table.number)?;
+        Some(Planned {
+            keyspace: levels.id,
+            migration,
+            table: Arc::clone(table),
+        })
+    }
+
+    fn migrate(&self, planned: &Planned) -> Result<()> {
+        let Migration { table, to, why } = planned.migration;
+        let destination = Destination {
+            tiers: vec![to],
+            takes_reserve: why == MigrationReason::Draining,
+            is_exact: true,
+        };
+        let reserved = self.files.space.reserve(&destination, table.size_bytes)?;
+        let placed = Placed::table(table.number, to);
+        // A file that is there, with a reader of old or on its way out, is not this migration's to remove.
+        let copy = self.create_copy(planned, placed)?;
+        let copied = self.copy_checked(planned, placed, &*copy);
+        drop(copy);
+        // It is there, and counts until it is gone.
+        let entered = reserved.into_file(table.size_bytes);
+        let installed = match (copied, entered) {
+            (Ok(true), Ok(())) => self.install_migration(planned),
+            (Ok(_), Ok(())) => Ok(false),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        match &installed {
+            Ok(true) => self.told_of(planned),
+            // After a poisoned edit it is not known which of the two the manifest lists. Of a directory that
+            // was lost, another owner may list the file.
+            _ if !self.owns_tables() => {}
+            _ => self.files.remove_copy(placed, table.size_bytes),
+        }
+        installed.map(drop)
+    }
+
+    fn create_copy(&self, planned: &Planned, placed: Placed) -> Result<Arc<dyn File>> {
+        self.check_directory_is_there()?;
+        let options = OpenOptions {
+            direct: self.options.direct_io,
+            ..OpenOptions::buffered(OpenMode::CreateNew)
+        };
+        debug_assert!(
+            planned.table.placed() != placed,
+            "a table moves to another tier"
+        );
+        self.files.data.open(placed, options)
+    }
+
+    /// Copies the file, durably, and checks the copy. Returns false if the table is not to move any more.
+    fn copy_checked(&self, planned: &Planned, copy: Placed, target: &dyn File) -> Result<bool> {
+        let data = &self.files.data;
+        let read = OpenOptions {
+            direct: self.options.direct_io,
+            ..OpenOptions::buffered(OpenMode::Read)
+        };
+        let source = data.open(planned.table.placed(), read)?;
+        let length_bytes = source.length_bytes()?;
+        let mut offset = 0;
+        while offset < length_bytes {
+            if self.is_cancelled(planned) {
+                return Ok(false);
+            }
+            let part = COPY_BYTES.min(length_bytes - offset);
+            let bytes = source.read_vec_at(part as usize, offset, Purpose::Migration)?;
+            target.write_at(&bytes, offset, Purpose::Migration)?;
+            offset += part;
+        }
+        target.sync(Purpose::Migration)?;
+        let (directory, name) = data.at(copy)?;
+        directory.sync()?;
+        let blocks = Arc::new(BlockCache::new(0, false));
+        let reader = TableReader::open(&*directory, &name, copy.file.number, blocks)?;
+        reader.verify()?;
+        if !planned.table.is_described_by(reader.properties()) {
+            return Err(terrace_lsm::table::another_table(&data.path(copy)));
+        }
+        Ok(true)
+    }
+
+    /// Returns whether a compaction has taken the table, or the store closes.
+    fn is_cancelled(&self, planned: &Planned) -> bool {
+        let number = planned.table.number;
+        self.lifecycle.closing.load(Ordering::Acquire)
+            || self.compactor.jobs.takes(planned.keyspace, number)
+    }
+
+    /// Lists the table in its new tier. Returns false if it is gone, or a compaction has it.
+    fn install_migration(&self, planned: &Planned) -> Result<bool> {
+        let number = planned.table.number;
+        let mut ledger = self.manifest_log.ledger.lock();
+        let is_there = is_in_tier(&ledger.state.version, planned);
+        if !is_there || self.is_cancelled(planned) {
+            return Ok(false);
+        }
+        let migrated = TableMigrated {
+            keyspace: planned.keyspace,
+            number,
+            tier: planned.migration.to,
+        };
+        let edit = Edit {
+            tables_migrated: vec![migrated],
+            ..Edit::default()
+        };
+        self.record_and_show(&mut ledger, edit)?;
+        Ok(true)
+    }
+
+    fn told_of(&self, planned: &Planned) {
+        let Migration { table, to, why } = planned.migration;
+        let has_moved = &self.files.migrations.has_moved;
+        has_moved.store(true, Ordering::Relaxed);
+        self.files.migrations.remember(Past {
+            table: table.number,
+            seconds: self.lifecycle.clock.unix_seconds(),
+        });
+        let counters = &self.metrics.counters;
+        counters.migrations.fetch_add(1, Ordering::Relaxed);
+        self.metrics.events.record(EventKind::TableMigrated {
+            keyspace: planned.keyspace,
+            table: table.number,
+            from: self.files.space.name_of(table.tier),
+            to: self.files.space.name_of(to),
+            bytes: table.size_bytes,
+            reason: why.name().to_owned(),
+        });
+    }
+}
+
+/// Returns whether a version lists a table in the tier that it is to leave.
+fn is_in_tier(version: &Version, planned: &Planned) -> bool {
+    let levels = version.keyspace(planned.keyspace);
+    let found = levels.and_then(|levels| levels.find(planned.table.number));
+    found.is_some_and(|(_, table)| table.tier == planned.table.tier)
+}
+
+impl crate::db::owners::Files {
+    /// Removes a copy that no edit lists. One that cannot be removed is an orphan.
+    fn remove_copy(&self, copy: Placed, bytes: u64) {
+        self.tables.remove(copy);
+        if self.data.remove(copy, Stage::Listed).is_ok() {
+            self.space.forget_file(copy, bytes);
+        }
+    }
+}
