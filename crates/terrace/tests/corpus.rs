@@ -11,14 +11,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use image::{Image, STORE};
-use terrace::{Background, Db, Options, internal};
+use terrace::{Background, Db, DeviceProfile, Options, TierOptions, internal};
 use terrace_region::{Header, HeaderState, list_frames};
 use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
 type Parser = fn(&[u8]);
 
 /// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
-const TARGETS: [(&str, Parser); 10] = [
+const TARGETS: [(&str, Parser); 11] = [
     ("arena", internal::fuzz_arena),
     ("block", internal::fuzz_block),
     ("current", internal::fuzz_current),
@@ -29,6 +29,7 @@ const TARGETS: [(&str, Parser); 10] = [
     ("region", internal::fuzz_region),
     ("request", terrace_tools::inspect::fuzz_request),
     ("table", internal::fuzz_table),
+    ("tier", internal::fuzz_tier),
 ];
 
 fn fuzz_directory() -> PathBuf {
@@ -129,6 +130,42 @@ fn region_identity() -> Vec<u8> {
     bytes
 }
 
+/// Returns the file `TIER` of a store with a second tier, and its manifest.
+fn tier_identity() -> (Vec<u8>, Vec<u8>) {
+    let disk = SimulatedStorage::new(1, CrashSwitch::new());
+    let mut options = support::script::tiny(Options {
+        storage: Arc::new(disk.clone()),
+        background: Background::Inline,
+        randomness: internal::Randomness::seeded(1),
+        tiers: vec![TierOptions {
+            capacity_bytes: Some(1 << 40),
+            profile: Some(DeviceProfile::WD10EZEX),
+            ..TierOptions::new("slow", "/slow")
+        }],
+        ..Options::default()
+    });
+    options.default_keyspace.level_tiers = vec!["store".into(), "slow".into()];
+    let db = Db::open(STORE, options.clone()).unwrap();
+    db.create_keyspace("second", options.default_keyspace)
+        .unwrap();
+    for number in 0..200u64 {
+        db.put(number.to_be_bytes(), [number as u8; 100]).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact().unwrap();
+    db.drain_tier("slow").unwrap();
+    let read = |path: &str| {
+        let options = OpenOptions::buffered(OpenMode::Read);
+        let file = disk.open(path.as_ref(), options).unwrap();
+        let length = file.length_bytes().unwrap() as usize;
+        file.read_vec_at(length, 0, Purpose::Other).unwrap()
+    };
+    let manifests = disk.list(STORE.as_ref()).unwrap().into_iter();
+    let mut manifests = manifests.map(|entry| entry.name);
+    let manifest = manifests.find(|name| name.starts_with("MANIFEST")).unwrap();
+    (read("/slow/TIER"), read(&format!("{STORE}/{manifest}")))
+}
+
 fn bless() {
     let image = specimen();
     let save = |target: &str, name: &str, bytes: &[u8]| {
@@ -138,6 +175,14 @@ fn bless() {
         fs::write(directory.join("empty"), b"").unwrap();
     };
     save("region", "seed", &region_identity());
+    let (tier, manifest) = tier_identity();
+    save("tier", "seed", &tier);
+    save("manifest", "tiers", &manifest);
+    let of_tiers = edits(&manifest).into_iter().enumerate();
+    // The first ones are like those of any store.
+    for (number, edit) in of_tiers.rev().take(3) {
+        save("edit", &format!("tiers-{number}"), edit);
+    }
     // Changes to one block each, and to many.
     for block in [0u8, 8, 16, 20, 21, 24] {
         let changes = (0..40u8).flat_map(|at| [block, at * 2, 0, at.wrapping_mul(37)]);

@@ -1,0 +1,264 @@
+//! Tables that move: failures of every operation, a compaction that takes the table, and readers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace::{Background, Db, Error, EventKind, KeyspaceOptions, Options, TierOptions};
+use terrace_storage::{
+    Clock, FailingStorage, Fault, FaultFilter, FaultPlan, OpenMode, OpenOptions, Operation,
+    Purpose, SimulatedStorage, Storage,
+};
+
+use super::support::gated::{Opened, gated};
+use super::support::script::Calendar;
+use super::{SLOW, STORE, check, disk, fill, options, table_bytes, with_level_tiers};
+
+/// Returns the options with a slow tier that all levels ask for.
+fn with_slow(options: Options) -> Options {
+    let options = Options {
+        tiers: vec![TierOptions::new("slow", SLOW)],
+        ..options
+    };
+    with_level_tiers(options, &["slow"])
+}
+
+/// Makes a store with all tables in its slow tier.
+fn filled(disk: &SimulatedStorage) {
+    let db = Db::open(STORE, with_slow(options(disk))).unwrap();
+    fill(&db, 0..150);
+    assert_eq!(table_bytes(disk, STORE), 0);
+    db.close().unwrap();
+}
+
+/// Checks that all tables are in the store's directory, and the books against the disk.
+fn check_moved(db: &Db, disk: &SimulatedStorage) {
+    let tiers = db.tiers();
+    assert_eq!(tiers[1].tables, 0, "{tiers:?}");
+    for tier in tiers {
+        let on_disk = table_bytes(disk, tier.path.to_str().unwrap());
+        let listed: u64 = tier.level_bytes.iter().sum();
+        assert_eq!(on_disk, listed, "no orphan is left: {tier:?}");
+        assert_eq!(
+            (on_disk, 0),
+            (tier.files_bytes, tier.reserved_bytes),
+            "{tier:?}"
+        );
+    }
+    check(db, 0..150);
+}
+
+#[test]
+fn any_operation_of_a_migration_may_fail_and_is_done_again() {
+    let files = [
+        Operation::Open,
+        Operation::Write,
+        Operation::Sync,
+        Operation::Remove,
+    ];
+    let filters = [
+        FaultFilter::everything().purpose(Purpose::Migration),
+        FaultFilter::everything()
+            .path_contains(".table")
+            .operations(&files),
+        FaultFilter::everything().operations(&[Operation::SyncDirectory]),
+    ];
+    for (number, filter) in filters.into_iter().enumerate() {
+        let can_poison = number == 2;
+        for fault in [Fault::Io, Fault::NoSpace] {
+            let (mut at, mut ended) = (0, false);
+            while !ended {
+                let disk = disk();
+                filled(&disk);
+                let plan = FaultPlan::new(filter.clone());
+                let failing = FailingStorage::new(Arc::new(disk.clone()), plan.clone());
+                let options = Options {
+                    storage: Arc::new(failing),
+                    ..with_slow(options(&disk))
+                };
+                let db = Db::open(STORE, options).unwrap();
+                plan.fail_at(plan.count() + at, fault);
+                db.drain_tier("slow").unwrap();
+                let is_poisoned = || db.statistics().poisoned.is_some();
+                while !is_poisoned() && db.wait_for_migration().unwrap_or(true) {}
+                ended = plan.failures() == 0;
+                plan.heal();
+                check(&db, 0..150);
+                if is_poisoned() {
+                    // A fresh manifest was made, and its name may not be durable.
+                    assert!(can_poison, "at {at}: {:?}", db.statistics().poisoned);
+                    let _ = db.close();
+                    let db = Db::open(STORE, self::options(&disk)).unwrap();
+                    check_moved(&db, &disk);
+                    at += 1;
+                    continue;
+                }
+                while db.wait_for_migration().unwrap() {}
+                assert_eq!(db.tiers()[1].tables, 0, "at {at}");
+                check(&db, 0..150);
+                db.close().unwrap();
+                // A file that could not be removed was an orphan.
+                let db = Db::open(STORE, self::options(&disk)).unwrap();
+                check_moved(&db, &disk);
+                at += 1;
+            }
+            assert!(at > 2, "{at} operations only");
+        }
+    }
+}
+
+#[test]
+fn a_compaction_that_takes_a_moving_table_ends_its_move() {
+    let disk = disk();
+    filled(&disk);
+    let (storage, gate) = gated(&disk, Purpose::Migration);
+    let _opened = Opened(&gate);
+    let options = Options {
+        storage,
+        background: Background::Threads,
+        ..with_slow(options(&disk))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    db.drain_tier("slow").unwrap();
+    while gate.held() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Its outputs go elsewhere by themselves.
+    db.compact_range(..).unwrap();
+    gate.heal();
+    while db.wait_for_migration().unwrap() {}
+    let moved = db.events().into_iter();
+    let moved = moved.filter(|event| matches!(event.kind, EventKind::TableMigrated { .. }));
+    assert_eq!(moved.count(), 0);
+    db.close().unwrap();
+    let db = Db::open(STORE, self::options(&disk)).unwrap();
+    check_moved(&db, &disk);
+}
+
+#[test]
+fn a_table_does_not_go_back_for_an_hour() {
+    let disk = disk();
+    let calendar = Arc::new(Calendar::default());
+    let options = Options {
+        tiers: vec![TierOptions::new("slow", SLOW)],
+        ..options(&disk)
+    };
+    let db = terrace::internal::open_on(Path::new(STORE), options, calendar.clone()).unwrap();
+    let in_tier = |name: &str| KeyspaceOptions {
+        level_tiers: vec![name.to_owned()],
+        ..KeyspaceOptions::default()
+    };
+    let keyspace = db.create_keyspace("other", in_tier("slow")).unwrap();
+    keyspace.put("key", "value").unwrap();
+    db.flush().unwrap();
+    let tiers = || {
+        while db.wait_for_migration().unwrap() {}
+        db.tiers()
+            .iter()
+            .map(|tier| tier.tables)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(tiers(), [0, 1]);
+    keyspace.set_options(in_tier("store")).unwrap();
+    assert_eq!(tiers(), [1, 0]);
+    keyspace.set_options(in_tier("slow")).unwrap();
+    assert_eq!(tiers(), [1, 0], "it has just come from there");
+    for _ in 0..3600 {
+        calendar.unix_seconds();
+    }
+    assert_eq!(tiers(), [0, 1]);
+    assert_eq!(db.statistics().migrations, 2);
+}
+
+/// A file of the same name may be there still: of a reader, or on its way out.
+#[test]
+fn a_table_that_goes_back_spares_the_file_that_a_reader_has() {
+    let disk = disk();
+    let options = Options {
+        tiers: vec![TierOptions::new("slow", SLOW)],
+        ..options(&disk)
+    };
+    let db = Db::open(STORE, options).unwrap();
+    let in_tier = |name: &str| KeyspaceOptions {
+        level_tiers: vec![name.to_owned()],
+        ..KeyspaceOptions::default()
+    };
+    let keyspace = db.create_keyspace("other", in_tier("store")).unwrap();
+    keyspace.put("key", "value").unwrap();
+    db.flush().unwrap();
+    let mut iterator = keyspace.iter(terrace::IterOptions::default()).unwrap();
+    iterator.seek_to_first().unwrap();
+    keyspace.set_options(in_tier("slow")).unwrap();
+    while db.wait_for_migration().unwrap() {}
+    assert_eq!(db.tiers()[1].tables, 1);
+    // It is to go back at once, and the file that the iterator reads is there.
+    db.drain_tier("slow").unwrap();
+    let refused = db.wait_for_migration().unwrap_err();
+    assert!(matches!(refused, Error::Io(_)), "{refused}");
+    assert_eq!(iterator.value(), b"value");
+    assert!(table_bytes(&disk, STORE) > 0 && table_bytes(&disk, SLOW) > 0);
+    drop(iterator);
+    // The old file goes with its reader, and only then the new one comes.
+    db.put("other", "value").unwrap();
+    db.flush().unwrap();
+    while db.wait_for_migration().unwrap() {}
+    assert_eq!(db.tiers()[1].tables, 0);
+    assert_eq!(keyspace.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    db.close().unwrap();
+    let db = Db::open(STORE, self::options(&disk)).unwrap();
+    let keyspace = db.keyspace("other").unwrap();
+    assert_eq!(keyspace.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn readers_keep_the_old_file_until_they_are_done() {
+    let disk = disk();
+    filled(&disk);
+    let db = Db::open(STORE, with_slow(options(&disk))).unwrap();
+    let mut iterator = db.iter(terrace::IterOptions::default()).unwrap();
+    iterator.seek_to_first().unwrap();
+    db.drain_tier("slow").unwrap();
+    while db.wait_for_migration().unwrap() {}
+    assert_eq!(db.tiers()[1].tables, 0);
+    assert!(table_bytes(&disk, SLOW) > 0, "the iterator has them");
+    let refused = db.remove_tier("slow").unwrap_err();
+    assert!(refused.to_string().contains("drain it"), "{refused}");
+    let mut seen = 0;
+    while iterator.valid() {
+        seen += 1;
+        iterator.next().unwrap();
+    }
+    assert_eq!(seen, 150);
+    drop(iterator);
+    db.remove_tier("slow").unwrap();
+    assert_eq!(table_bytes(&disk, SLOW), 0);
+    check(&db, 0..150);
+}
+
+#[test]
+fn a_damaged_table_is_not_copied() {
+    let disk = disk();
+    filled(&disk);
+    let names = disk.list(Path::new(SLOW)).unwrap().into_iter();
+    let name = names
+        .map(|entry| entry.name)
+        .find(|name| name.ends_with(".table"));
+    let path = Path::new(SLOW).join(name.unwrap());
+    let file = disk
+        .open(&path, OpenOptions::buffered(OpenMode::ReadWrite))
+        .unwrap();
+    let byte = file.read_vec_at(1, 300, Purpose::Other).unwrap()[0];
+    file.write_at(&[byte ^ 1], 300, Purpose::Other).unwrap();
+    let db = Db::open(STORE, with_slow(options(&disk))).unwrap();
+    db.drain_tier("slow").unwrap();
+    let statistics = db.statistics();
+    assert_eq!(statistics.step_failures, 1);
+    let error = statistics.last_error.unwrap();
+    assert!(matches!(error, Error::Corruption { .. }), "{error}");
+    assert_eq!(table_bytes(&disk, STORE), db.tiers()[0].files_bytes);
+    // It keeps no other table from moving.
+    while db.wait_for_migration().unwrap() {}
+    assert_eq!(db.tiers()[1].tables, 1);
+    let problems = db.verify(|_, _| ()).unwrap().problems;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}
