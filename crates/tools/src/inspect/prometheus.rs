@@ -24,6 +24,7 @@ pub fn prometheus(statistics: &Statistics) -> String {
     metrics.write_memory(&mut text);
     metrics.write_read_buffer(&mut text);
     metrics.write_levels(&mut text);
+    metrics.write_tiers(&mut text);
     metrics.write_work(&mut text);
     metrics.write_stalls(&mut text);
     metrics.write_io(&mut text);
@@ -235,6 +236,50 @@ impl Metrics<'_> {
         }
     }
 
+    fn write_tiers(&self, text: &mut Text) {
+        text.gauge(
+            "tier_bytes",
+            "Bytes of a tier: in files, reserved for files in progress, and left for jobs.",
+        );
+        for tier in &self.0.tiers {
+            for (state, bytes) in [
+                ("files", tier.files_bytes),
+                ("reserved", tier.reserved_bytes),
+                ("room", tier.room_bytes),
+            ] {
+                text.sample(
+                    "tier_bytes",
+                    &[("tier", &tier.name), ("state", state)],
+                    bytes,
+                );
+            }
+        }
+        text.gauge(
+            "tier_capacity_bytes",
+            "Maximum bytes of a tier's tables, for tiers that have a maximum.",
+        );
+        for tier in &self.0.tiers {
+            if let Some(bytes) = tier.capacity_bytes {
+                text.sample("tier_capacity_bytes", &[("tier", &tier.name)], bytes);
+            }
+        }
+        text.gauge("tier_tables", "Tables in a tier.");
+        for tier in &self.0.tiers {
+            text.sample("tier_tables", &[("tier", &tier.name)], tier.tables);
+        }
+        text.gauge(
+            "tier_level_bytes",
+            "Bytes of a tier's tables, by their levels.",
+        );
+        for tier in &self.0.tiers {
+            for (level, bytes) in tier.level_bytes.iter().enumerate() {
+                let level = level.to_string();
+                let labels = [("tier", tier.name.as_str()), ("level", &level)];
+                text.sample("tier_level_bytes", &labels, bytes);
+            }
+        }
+    }
+
     fn write_work(&self, text: &mut Text) {
         for (name, help, count) in [
             (
@@ -274,6 +319,11 @@ impl Metrics<'_> {
                 "table_removals_total",
                 "Tables removed without being read: deleted ranges hid all that they held.",
                 self.0.removals,
+            ),
+            (
+                "migrations_total",
+                "Tables that went to another tier.",
+                self.0.migrations,
             ),
             (
                 "step_failures_total",
@@ -454,6 +504,15 @@ mod tests {
         statistics.space_amplification = Some(1.25);
         statistics.stalls[0].1 = Duration::from_millis(1500);
         statistics.flushes = 4;
+        statistics.migrations = 6;
+        let mut disk = statistics.tiers[0].clone();
+        statistics.tiers[0].capacity_bytes = Some(1 << 30);
+        statistics.tiers[0].room_bytes = 1 << 29;
+        disk.name = "disk".to_owned();
+        disk.room_bytes = 1 << 40;
+        (disk.files_bytes, disk.reserved_bytes, disk.tables) = (5 << 20, 1 << 20, 2);
+        disk.level_bytes[2] = 4 << 20;
+        statistics.tiers.push(disk);
         statistics.setbacks = 2;
         statistics.io = terrace_storage::IoStatistics::default();
         statistics.latencies = terrace::LatencyStatistics::default();

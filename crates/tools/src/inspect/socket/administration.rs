@@ -1,6 +1,6 @@
 //! Requests that an owner carries out, where others only read: a flush, a merge, a checkpoint,
-//! another name of a keyspace or its end. The owner does as the method of the same name does, on
-//! its own store.
+//! another name of a keyspace or its end, a change of the tiers. The owner does as the method of the
+//! same name does, on its own store.
 
 use std::ffi::OsString;
 use std::ops::Bound;
@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 use terrace::offline::MAX_KEYSPACE_NAME_BYTES;
-use terrace::{Db, Error, Result, SequenceNumber};
+use terrace::{Db, Error, Result, SequenceNumber, TierOptions};
+use terrace_lsm::keyspace_options::MAX_TIER_NAME_BYTES;
 use terrace_lsm::levels::DEFAULT_NAME;
 use terrace_lsm::serial::{key_form, key_of_form};
+
+use crate::inspect::tiers;
 
 /// Maximum number of requests that are carried out at a time. It is below the number of served
 /// clients, so that requests under way keep no reading client from its answer.
@@ -44,11 +47,22 @@ pub(super) enum Administration {
     DropKeyspace {
         name: String,
     },
+    /// The directory is absolute, as that of a checkpoint is.
+    AddTier(TierOptions),
+    /// It ends before the tables are gone, so that a slow device takes no turn for hours.
+    DrainTier {
+        name: String,
+    },
+    RemoveTier {
+        name: String,
+        accept_loss: bool,
+    },
 }
 
 impl Administration {
-    /// Carries it out, however long that takes. Returns a checkpoint's sequence number.
-    pub(super) fn carry_out(&self, db: &Db) -> Result<Option<SequenceNumber>> {
+    /// Carries it out, however long that takes.
+    pub(super) fn carry_out(&self, db: &Db) -> Result<Done> {
+        let mut done = Done::default();
         match self {
             Administration::Flush => db.flush()?,
             Administration::Compact { keyspace, range } => {
@@ -64,12 +78,17 @@ impl Administration {
                 }
             }
             Administration::Checkpoint { directory } => {
-                return db.checkpoint(directory).map(Some);
+                done.sequence = Some(db.checkpoint(directory)?);
             }
             Administration::RenameKeyspace { from, to } => db.rename_keyspace(from, to)?,
             Administration::DropKeyspace { name } => db.drop_keyspace(name)?,
+            Administration::AddTier(tier) => db.add_tier(tier)?,
+            Administration::DrainTier { name } => db.drain_tier(name)?,
+            Administration::RemoveTier { name, accept_loss } => {
+                done.lost_tables = Some(tiers::remove(db, name, *accept_loss)?);
+            }
         }
-        Ok(None)
+        Ok(done)
     }
 }
 
@@ -171,14 +190,14 @@ pub(super) fn path_form(path: &Path) -> (Option<String>, Option<String>) {
     key_form(path.as_os_str().as_bytes().to_vec())
 }
 
-/// Returns the path of a checkpoint, or its fault in words.
+/// Returns the path of a checkpoint or of a tier, or its fault in words.
 pub(super) fn path_of_form(
     text: Option<String>,
     hex: Option<String>,
 ) -> std::result::Result<PathBuf, String> {
     let bytes = match (&text, &hex) {
         (None, None) | (Some(_), Some(_)) => {
-            return Err("a checkpoint has one path, `directory` or `directory_hex`".to_owned());
+            return Err("a request has one path, `directory` or `directory_hex`".to_owned());
         }
         _ => key_of_form(text, hex)?,
     };
@@ -194,7 +213,7 @@ pub(super) fn check_path(path: &Path) -> std::result::Result<(), String> {
         ));
     }
     if !path.is_absolute() {
-        return Err("the path of a checkpoint is absolute".to_owned());
+        return Err("the path of a directory is absolute".to_owned());
     }
     Ok(())
 }
@@ -219,6 +238,23 @@ pub(super) fn required_name(
     check_name(&name).map(|()| name)
 }
 
+/// Takes the name of a tier, which a request must have. The store itself checks its letters.
+pub(super) fn required_tier(name: Option<String>) -> std::result::Result<String, String> {
+    let name = name.ok_or("`tier`, the name of a tier, is missing")?;
+    check_tier_name(&name).map(|()| name)
+}
+
+/// Refuses a name that is too long for any tier.
+pub(super) fn check_tier_name(name: &str) -> std::result::Result<(), String> {
+    if name.len() > MAX_TIER_NAME_BYTES {
+        return Err(format!(
+            "a tier's name has {} bytes; it has at most {MAX_TIER_NAME_BYTES}",
+            name.len()
+        ));
+    }
+    Ok(())
+}
+
 /// Outcome of a request, as it is on the line. Every client understands the error. Its subject
 /// stands beside it, for clients that tell such cases apart.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -231,27 +267,36 @@ pub(super) struct Outcome {
     no_keyspace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     invalid_argument: Option<String>,
+    /// Owner of a directory that was to be a tier. The client knows the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wrong_tier: Option<String>,
     /// The owner has no turn for it, or closes the store: nothing is wrong with the request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     try_again: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Done {
+/// Facts about a request that was carried out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Done {
+    /// Number of the last write in a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    sequence: Option<SequenceNumber>,
+    pub(super) sequence: Option<SequenceNumber>,
+    /// Number of tables that were given up with a tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lost_tables: Option<u64>,
 }
 
 impl Outcome {
-    pub(super) fn of(ended: Result<Option<SequenceNumber>>) -> Self {
+    pub(super) fn of(ended: Result<Done>) -> Self {
         let mut outcome = Outcome::default();
         match ended {
-            Ok(sequence) => outcome.done = Some(Done { sequence }),
+            Ok(done) => outcome.done = Some(done),
             Err(error) => {
                 outcome.error = Some(error.to_string());
                 match error {
                     Error::NoKeyspace { name } => outcome.no_keyspace = Some(name),
                     Error::InvalidArgument(detail) => outcome.invalid_argument = Some(detail),
+                    Error::WrongTier { detail, .. } => outcome.wrong_tier = Some(detail),
                     Error::Closed => outcome.try_again = true,
                     _ => {}
                 }
@@ -269,8 +314,13 @@ impl Outcome {
         }
     }
 
+    /// Returns the owner of a directory that was to be a tier, if that is the failure.
+    pub(super) fn wrong_tier(&self) -> Option<&str> {
+        self.wrong_tier.as_deref()
+    }
+
     /// Returns the result that the method would have returned.
-    pub(super) fn into_result(self) -> Result<Option<SequenceNumber>> {
+    pub(super) fn into_result(self) -> Result<Done> {
         match self {
             Outcome {
                 no_keyspace: Some(name),
@@ -289,9 +339,8 @@ impl Outcome {
                 error: Some(what), ..
             } => Err(Error::Owner(format!("the store's owner says: {what}"))),
             Outcome {
-                done: Some(Done { sequence }),
-                ..
-            } => Ok(sequence),
+                done: Some(done), ..
+            } => Ok(done),
             _ => Err(Error::Owner(
                 "the store's owner does not say how it ended".to_owned(),
             )),

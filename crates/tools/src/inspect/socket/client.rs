@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -19,17 +19,20 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 
 use terrace::offline::files::SOCKET;
-use terrace::{Error, LevelsReport, Result, SequenceNumber, Statistics};
+use terrace::{Error, LevelsReport, Result, SequenceNumber, Statistics, TierOptions};
 use terrace_lsm::key::MAX_KEY_BYTES;
 use terrace_lsm::levels::Bounds;
 use terrace_storage::Escaped;
 
 use super::address;
-use super::administration::{Administration, Outcome, check_name, check_path};
+use super::administration::{
+    Administration, Done, Outcome, check_name, check_path, check_tier_name,
+};
 use super::protocol::{
     Answer, EventRequest, Line, MAX_REQUEST_BYTES, Request, VERSION, VersionOf, request_line,
 };
 use crate::explain::{Description, Explanation};
+use crate::inspect::tiers::KeyspacePlacement;
 
 /// Maximum length of an owner's line, in bytes; a longer one is none.
 const MAX_ANSWER_BYTES: u64 = 1 << 30;
@@ -100,6 +103,22 @@ pub fn describe_compaction(store: &Path, keyspace: Option<&str>) -> Result<Descr
     }
 }
 
+/// Asks the process that owns a store for the tables of a keyspace, each with the reason for its tier.
+/// Without a name it is for those of all keyspaces.
+///
+/// # Errors
+/// [`Error::NoKeyspace`]; [`Error::InvalidArgument`] for a name that no keyspace can have; otherwise as
+/// [`statistics`].
+pub fn placed_tables(store: &Path, keyspace: Option<&str>) -> Result<Vec<KeyspacePlacement>> {
+    keyspace
+        .map_or(Ok(()), check_name)
+        .map_err(Error::InvalidArgument)?;
+    match ask_once(store, &Request::PlacedTables(keyspace.map(str::to_owned)))? {
+        Answer::PlacedTables(placed) => Ok(placed),
+        other => Err(unexpected(&other)),
+    }
+}
+
 /// Asks the process that owns a store for its background work. The answers are events, and
 /// statistics if they were asked for. They end after the last event, or when the store is closed.
 ///
@@ -163,16 +182,23 @@ pub fn compact(store: &Path, keyspace: Option<&str>, range: Option<Bounds<'_>>) 
 /// # Errors
 /// [`Error::InvalidArgument`] if the directory is not empty; otherwise as [`flush`].
 pub fn checkpoint(store: &Path, directory: &Path) -> Result<SequenceNumber> {
-    let directory = absolute(directory).map_err(|error| {
+    let directory = whole_path(directory)?;
+    let done = administer(store, Administration::Checkpoint { directory })?;
+    done.sequence.ok_or_else(|| {
+        Error::Owner("the store's owner does not say what the checkpoint holds".to_owned())
+    })
+}
+
+/// Returns a path as an owner with another working directory understands it.
+fn whole_path(directory: &Path) -> Result<PathBuf> {
+    let whole = absolute(directory).map_err(|error| {
         Error::invalid(format!(
             "{} names no directory: {error}",
             Escaped::path(directory)
         ))
     })?;
-    check_path(&directory).map_err(Error::InvalidArgument)?;
-    administer(store, Administration::Checkpoint { directory })?.ok_or_else(|| {
-        Error::Owner("the store's owner does not say what the checkpoint holds".to_owned())
-    })
+    check_path(&whole).map_err(Error::InvalidArgument)?;
+    Ok(whole)
 }
 
 /// Gives a keyspace another name, as [`Db::rename_keyspace`](terrace::Db::rename_keyspace) does, in the
@@ -200,10 +226,67 @@ pub fn drop_keyspace(store: &Path, name: &str) -> Result<()> {
     administer(store, Administration::DropKeyspace { name }).map(|_| ())
 }
 
-fn administer(store: &Path, wanted: Administration) -> Result<Option<SequenceNumber>> {
+/// Makes a directory a tier of a store, as [`Db::add_tier`](terrace::Db::add_tier) does, in the process
+/// that owns the store. A relative path is one from this process's working directory.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for a name that is taken or that no tier can have, and for a tier without a
+/// directory; [`Error::WrongTier`] for a directory that is another's or not empty; otherwise as [`flush`].
+pub fn add_tier(store: &Path, tier: &TierOptions) -> Result<()> {
+    check_tier_name(&tier.name).map_err(Error::InvalidArgument)?;
+    let directory = tier.directory.as_deref().ok_or_else(|| {
+        Error::invalid(
+            "tiers.directory is unset; a tier that is added needs a directory of its own",
+        )
+    })?;
+    let directory = whole_path(directory)?;
+    let wanted = TierOptions {
+        directory: Some(directory.clone()),
+        ..tier.clone()
+    };
+    let outcome = outcome(store, Administration::AddTier(wanted))?;
+    if let Some(detail) = outcome.wrong_tier() {
+        return Err(Error::WrongTier {
+            store: store.to_path_buf(),
+            directory,
+            detail: detail.to_owned(),
+        });
+    }
+    outcome.into_result().map(drop)
+}
+
+/// Has the tables of a tier go to other tiers, as [`Db::drain_tier`](terrace::Db::drain_tier) does, in the
+/// process that owns the store. [`statistics`] tell how many are left.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for a tier that is not there or that cannot be drained; otherwise as
+/// [`flush`].
+pub fn drain_tier(store: &Path, name: &str) -> Result<()> {
+    check_tier_name(name).map_err(Error::InvalidArgument)?;
+    let name = name.to_owned();
+    administer(store, Administration::DrainTier { name }).map(drop)
+}
+
+/// Takes a tier from a store, as [`tiers::remove`](crate::inspect::tiers::remove) does, in the process that
+/// owns the store. Returns the number of tables that are lost.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] for a tier that is not there or that holds files; otherwise as [`flush`].
+pub fn remove_tier(store: &Path, name: &str, accept_loss: bool) -> Result<u64> {
+    check_tier_name(name).map_err(Error::InvalidArgument)?;
+    let name = name.to_owned();
+    let done = administer(store, Administration::RemoveTier { name, accept_loss })?;
+    Ok(done.lost_tables.unwrap_or(0))
+}
+
+fn administer(store: &Path, wanted: Administration) -> Result<Done> {
+    outcome(store, wanted)?.into_result()
+}
+
+fn outcome(store: &Path, wanted: Administration) -> Result<Outcome> {
     let mut answers = ask(store, &Request::Administration(wanted))?;
     let line = answers.read_line()?.ok_or_else(hung_up)?;
-    parse_line::<Outcome>(&line)?.into_result()
+    parse_line(&line)
 }
 
 /// The answers of an owner, as they come.
@@ -374,6 +457,7 @@ fn unexpected(answer: &Answer) -> Error {
         Answer::Levels(_) => "levels",
         Answer::Explanation(_) => "an explanation",
         Answer::Description(_) => "a description",
+        Answer::PlacedTables(_) => "placed tables",
         Answer::Event(_) => "an event",
         Answer::Error(_) => "an error",
     };

@@ -21,8 +21,8 @@ mod tests;
 mod wire;
 
 pub use client::{
-    Answers, checkpoint, compact, describe_compaction, drop_keyspace, events, explain_compaction,
-    flush, levels, rename_keyspace, statistics,
+    Answers, add_tier, checkpoint, compact, describe_compaction, drain_tier, drop_keyspace, events,
+    explain_compaction, flush, levels, placed_tables, remove_tier, rename_keyspace, statistics,
 };
 pub use protocol::{Answer, EventLine, EventRequest, fuzz_request};
 pub use server::{open, serve};

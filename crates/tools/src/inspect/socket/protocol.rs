@@ -12,14 +12,19 @@
 //! | `{"version":1,"request":"checkpoint","directory":PATH}` | `{"version":1,"done":{"sequence":N}}` |
 //! | `{"version":1,"request":"rename_keyspace","keyspace":NAME,"to":NAME}` | `{"version":1,"done":{}}` |
 //! | `{"version":1,"request":"drop_keyspace","keyspace":NAME}` | the same |
+//! | `{"version":1,"request":"placed_tables"}` | `{"version":1,"placed_tables":[...]}` |
+//! | `{"version":1,"request":"add_tier","tier":NAME,"directory":PATH}` | `{"version":1,"done":{}}` |
+//! | `{"version":1,"request":"drain_tier","tier":NAME}` | the same, before the tables are gone |
+//! | `{"version":1,"request":"remove_tier","tier":NAME}` | `{"version":1,"done":{"lost_tables":N}}` |
 //!
 //! `events` takes `"after":N` (only events after number N), `"follow":true` (go on until one
 //! side hangs up) and `"statistics_every_seconds":S` (statistics between the events, when followed).
 //! `compact` takes `"keyspace":NAME` and `"range":{"from":{"key":KEY},"to":{"key":KEY}}`; either bound
 //! may be missing, or have `"excluded":true`. A key that is not UTF-8 is in hexadecimal, as
-//! `"key_hex"`, and such a path is, as `"directory_hex"`. `describe_compaction` takes
-//! `"keyspace":NAME`, too. An owner of an older release answers these
-//! with an error: it does not know the names.
+//! `"key_hex"`, and such a path is, as `"directory_hex"`. `describe_compaction` and `placed_tables`
+//! take `"keyspace":NAME`, too. `add_tier` takes `"capacity_bytes":N`, `"reserve_bytes":N` and
+//! `"profile":{...}`, and `remove_tier` takes `"accept_loss":true`. An owner of an older release answers these with an
+//! error: it does not know the names.
 //!
 //! A wrong request is answered by `{"version":1,"error":"..."}`, with `"try_again":true` beside it
 //! if the owner's state is at fault and not the request. Then the owner hangs up: a connection is
@@ -28,12 +33,14 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use terrace::{Event, LevelsReport, Statistics};
+use terrace::{DeviceProfile, Event, LevelsReport, Statistics, TierOptions};
 
 use super::administration::{
     Administration, Outcome, RangeForm, check_name, path_form, path_of_form, required_name,
+    required_tier,
 };
 use crate::explain::Explanation;
+use crate::inspect::tiers::KeyspacePlacement;
 
 /// Raised when an old client could misread an answer, or an old owner a request.
 pub(super) const VERSION: u32 = 1;
@@ -53,6 +60,8 @@ pub(super) enum Request {
     Explanation,
     /// Levels of a keyspace; without a name, of the default one.
     Description(Option<String>),
+    /// Tables of a keyspace with their tiers; without a name, of all.
+    PlacedTables(Option<String>),
     Events(EventRequest),
     Administration(Administration),
 }
@@ -97,6 +106,8 @@ pub enum Answer {
     Explanation(Box<Explanation>),
     /// A keyspace's levels as [`Description::to_toml`](crate::explain::Description::to_toml) writes them.
     Description(String),
+    /// The tables of keyspaces, each with the reason for its tier.
+    PlacedTables(Vec<KeyspacePlacement>),
     /// An event.
     Event(EventLine),
     /// Reason why there is no answer.
@@ -119,6 +130,7 @@ pub(super) enum Told<'a> {
     Levels(&'a LevelsReport),
     Explanation(&'a Explanation),
     Description(&'a str),
+    PlacedTables(&'a [KeyspacePlacement]),
     Event(&'a Event),
     Error(&'a str),
 }
@@ -136,6 +148,10 @@ enum Name {
     Checkpoint,
     RenameKeyspace,
     DropKeyspace,
+    PlacedTables,
+    AddTier,
+    DrainTier,
+    RemoveTier,
 }
 
 /// A request as it is on the line.
@@ -160,6 +176,20 @@ struct RequestLine {
     directory: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     directory_hex: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capacity_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    reserve_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    profile: Option<DeviceProfile>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    accept_loss: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl RequestLine {
@@ -175,6 +205,18 @@ impl RequestLine {
             range: None,
             directory: None,
             directory_hex: None,
+            tier: None,
+            capacity_bytes: None,
+            reserve_bytes: 0,
+            profile: None,
+            accept_loss: false,
+        }
+    }
+
+    fn of_tier(request: Name, tier: &str) -> Self {
+        RequestLine {
+            tier: Some(tier.to_owned()),
+            ..RequestLine::new(request)
         }
     }
 }
@@ -199,6 +241,10 @@ pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
         ));
     }
     let line: RequestLine = serde_json::from_slice(line).map_err(wrong)?;
+    request_of(line)
+}
+
+fn request_of(line: RequestLine) -> Result<Request, String> {
     Ok(match line.request {
         Name::Statistics => Request::Statistics,
         Name::Levels => Request::Levels,
@@ -206,6 +252,10 @@ pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
         Name::DescribeCompaction => {
             line.keyspace.as_deref().map_or(Ok(()), check_name)?;
             Request::Description(line.keyspace)
+        }
+        Name::PlacedTables => {
+            line.keyspace.as_deref().map_or(Ok(()), check_name)?;
+            Request::PlacedTables(line.keyspace)
         }
         Name::Events => Request::Events(EventRequest {
             after: line.after,
@@ -230,6 +280,20 @@ pub(super) fn parse_request(line: &[u8]) -> Result<Request, String> {
         Name::DropKeyspace => Request::Administration(Administration::DropKeyspace {
             name: required_name(line.keyspace, "keyspace")?,
         }),
+        Name::AddTier => Request::Administration(Administration::AddTier(TierOptions {
+            name: required_tier(line.tier)?,
+            directory: Some(path_of_form(line.directory, line.directory_hex)?),
+            capacity_bytes: line.capacity_bytes,
+            reserve_bytes: line.reserve_bytes,
+            profile: line.profile,
+        })),
+        Name::DrainTier => Request::Administration(Administration::DrainTier {
+            name: required_tier(line.tier)?,
+        }),
+        Name::RemoveTier => Request::Administration(Administration::RemoveTier {
+            name: required_tier(line.tier)?,
+            accept_loss: line.accept_loss,
+        }),
     })
 }
 
@@ -248,6 +312,10 @@ pub(super) fn request_line(request: &Request) -> String {
         Request::Description(keyspace) => RequestLine {
             keyspace: keyspace.clone(),
             ..RequestLine::new(Name::DescribeCompaction)
+        },
+        Request::PlacedTables(keyspace) => RequestLine {
+            keyspace: keyspace.clone(),
+            ..RequestLine::new(Name::PlacedTables)
         },
         Request::Events(events) => RequestLine {
             after: events.after,
@@ -283,6 +351,23 @@ fn administration_line(wanted: &Administration) -> RequestLine {
         Administration::DropKeyspace { name } => RequestLine {
             keyspace: Some(name.clone()),
             ..RequestLine::new(Name::DropKeyspace)
+        },
+        Administration::AddTier(tier) => {
+            let (directory, directory_hex) =
+                tier.directory.as_deref().map_or((None, None), path_form);
+            RequestLine {
+                directory,
+                directory_hex,
+                capacity_bytes: tier.capacity_bytes,
+                reserve_bytes: tier.reserve_bytes,
+                profile: tier.profile,
+                ..RequestLine::of_tier(Name::AddTier, &tier.name)
+            }
+        }
+        Administration::DrainTier { name } => RequestLine::of_tier(Name::DrainTier, name),
+        Administration::RemoveTier { name, accept_loss } => RequestLine {
+            accept_loss: *accept_loss,
+            ..RequestLine::of_tier(Name::RemoveTier, name)
         },
     }
 }

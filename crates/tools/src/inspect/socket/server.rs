@@ -34,6 +34,7 @@ use super::administration::{Administration, Outcome, Turns};
 use super::protocol::{EventRequest, Request, Told, outcome_line};
 use super::wire::{PATIENCE, has_hung_up, put_off, read_request, refuse, tell, write_line};
 use crate::explain::{describe_compaction, explain_compaction};
+use crate::inspect::tiers;
 
 /// The name of each thread.
 const THREAD: &str = "terrace-inspect";
@@ -343,6 +344,17 @@ impl Shared {
                     Ok(text) => tell(stream, Told::Description(&text)),
                     // The outcome names a missing keyspace, so that the client returns the same
                     // error.
+                    Err(error) => write_line(stream, &outcome_line(&Outcome::of(Err(error)))),
+                }
+            }
+            Request::PlacedTables(keyspace) => {
+                let Some(db) = self.store.handle() else {
+                    return Ok(());
+                };
+                let placed = tiers::placed_tables(&db, keyspace.as_deref());
+                drop(db);
+                match placed {
+                    Ok(placed) => tell(stream, Told::PlacedTables(&placed)),
                     Err(error) => write_line(stream, &outcome_line(&Outcome::of(Err(error)))),
                 }
             }

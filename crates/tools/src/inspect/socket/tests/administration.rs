@@ -2,19 +2,24 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Bound;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use terrace::{Db, Error, Event, EventKind, EventListener, KeyspaceOptions, Options};
+use terrace::{
+    Db, DeviceProfile, Error, Event, EventKind, EventListener, KeyspaceOptions, Options,
+    TierOptions,
+};
 
 use super::{connect, options, owner, said};
 use crate::inspect::socket::administration::{Administration, Turns};
 use crate::inspect::socket::protocol::{Request, parse_request, request_line};
 use crate::inspect::socket::{
-    checkpoint, compact, drop_keyspace, flush, levels, open, rename_keyspace, statistics,
+    add_tier, checkpoint, compact, drain_tier, drop_keyspace, flush, levels, open, placed_tables,
+    remove_tier, rename_keyspace, statistics,
 };
 
 const EVERYTHING: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
@@ -134,6 +139,110 @@ fn an_owner_renames_and_drops_keyspaces() {
         Err(Error::NoKeyspace { .. })
     ));
     assert_eq!(db.keyspaces().len(), 1);
+}
+
+#[test]
+fn an_owner_adds_drains_and_removes_tiers() {
+    let (directory, path, db) = owner();
+    // Its path is not text.
+    let place = directory
+        .path()
+        .join(std::ffi::OsStr::from_bytes(b"disk\xff"));
+    let disk = TierOptions {
+        capacity_bytes: Some(64 << 20),
+        reserve_bytes: 1 << 20,
+        ..TierOptions::new("disk", &place)
+    };
+    add_tier(&path, &disk).unwrap();
+    let told = statistics(&path).unwrap().tiers;
+    // The free space of the store's own device changes meanwhile.
+    assert_eq!(told[1], db.tiers()[1]);
+    assert_eq!((&*told[1].name, &told[1].path), ("disk", &place));
+    assert_eq!(told[1].capacity_bytes, Some(64 << 20));
+    assert_eq!(told[1].reserve_bytes, 1 << 20);
+
+    let to_disk = KeyspaceOptions {
+        level_tiers: vec!["disk".to_owned()],
+        ..KeyspaceOptions::default()
+    };
+    let lakes = db.create_keyspace("lakes", to_disk).unwrap();
+    lakes.put(b"ladoga", b"17700").unwrap();
+    db.flush().unwrap();
+    let placed = placed_tables(&path, Some("lakes")).unwrap();
+    assert_eq!(placed[0].keyspace, "lakes");
+    assert_eq!(placed[0].tables, db.placed_tables(&lakes).unwrap());
+    assert_eq!(placed[0].tables[0].tier, "disk");
+    let names = placed_tables(&path, None).unwrap().into_iter();
+    let names: Vec<_> = names.map(|placed| placed.keyspace).collect();
+    assert_eq!(names, ["default", "lakes"]);
+    let refused = placed_tables(&path, Some("seas"));
+    assert!(matches!(refused, Err(Error::NoKeyspace { name }) if name == "seas"));
+
+    for accept_loss in [false, true] {
+        let refused = remove_tier(&path, "disk", accept_loss);
+        assert!(
+            matches!(refused, Err(Error::InvalidArgument(_))),
+            "{refused:?}"
+        );
+    }
+    drain_tier(&path, "disk").unwrap();
+    while db.wait_for_migration().unwrap() {}
+    assert_eq!(statistics(&path).unwrap().tiers[1].state, "draining");
+    // The file waits for its deletion.
+    let removed = (0..1000).find_map(|_| {
+        thread::sleep(Duration::from_millis(5));
+        remove_tier(&path, "disk", false).ok()
+    });
+    assert_eq!(removed, Some(0));
+    assert_eq!(db.tiers().len(), 1);
+}
+
+#[test]
+fn an_owner_refuses_tiers_that_cannot_be() {
+    let (directory, path, db) = owner();
+    let place = directory.path().join("disk");
+    add_tier(&path, &TierOptions::new("disk", &place)).unwrap();
+    let other = directory.path().join("other");
+    let long = "s".repeat(65);
+    for tier in [
+        TierOptions::new("disk", &other),
+        TierOptions::new("", &other),
+        TierOptions::new("a b", &other),
+        TierOptions::new(long.as_str(), &other),
+        TierOptions::new("more", &place),
+        TierOptions::of_store("more"),
+        TierOptions {
+            capacity_bytes: Some(10),
+            reserve_bytes: 10,
+            ..TierOptions::new("more", &other)
+        },
+    ] {
+        let refused = add_tier(&path, &tier);
+        assert!(
+            matches!(refused, Err(Error::InvalidArgument(_))),
+            "{tier:?}: {refused:?}"
+        );
+    }
+    assert!(!other.exists());
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), "").unwrap();
+    match add_tier(&path, &TierOptions::new("more", &other)) {
+        Err(Error::WrongTier { directory, .. }) => assert_eq!(directory, other),
+        refused => panic!("{refused:?}"),
+    }
+    for name in ["none", "store", "", &long] {
+        for refused in [
+            drain_tier(&path, name),
+            remove_tier(&path, name, false).map(drop),
+            remove_tier(&path, name, true).map(drop),
+        ] {
+            assert!(
+                matches!(refused, Err(Error::InvalidArgument(_))),
+                "{name}: {refused:?}"
+            );
+        }
+    }
+    assert_eq!(db.tiers().len(), 2);
 }
 
 #[test]
@@ -278,7 +387,7 @@ fn administrative_requests_are_read_as_they_are_written() {
         keyspace: lakes.clone(),
         range,
     };
-    let odd_path = std::os::unix::ffi::OsStringExt::from_vec(b"/\xff".to_vec());
+    let odd_path = OsStringExt::from_vec(b"/\xff".to_vec());
     for wanted in [
         Administration::Flush,
         compact(None),
@@ -298,6 +407,24 @@ fn administrative_requests_are_read_as_they_are_written() {
         Administration::DropKeyspace {
             name: String::new(),
         },
+        Administration::AddTier(TierOptions::new("disk", "/mnt/disk")),
+        Administration::AddTier(TierOptions {
+            capacity_bytes: Some(u64::MAX),
+            reserve_bytes: 1,
+            profile: Some(DeviceProfile::NVME_960_PRO),
+            ..TierOptions::new("\"\n", std::ffi::OsString::from_vec(b"/\xfe".to_vec()))
+        }),
+        Administration::DrainTier {
+            name: "disk".to_owned(),
+        },
+        Administration::RemoveTier {
+            name: "disk".to_owned(),
+            accept_loss: true,
+        },
+        Administration::RemoveTier {
+            name: String::new(),
+            accept_loss: false,
+        },
     ] {
         let wanted = Request::Administration(wanted);
         let line = request_line(&wanted);
@@ -311,6 +438,8 @@ fn administrative_requests_are_read_as_they_are_written() {
 fn an_administrative_request_that_makes_no_sense_is_refused() {
     let (directory, path, _db) = owner();
     let long_name = format!(r#""compact","keyspace":"{}""#, "s".repeat(256));
+    let long_tier = format!(r#""drain_tier","tier":"{}""#, "s".repeat(65));
+    let long_placed = format!(r#""placed_tables","keyspace":"{}""#, "s".repeat(256));
     let long_path = format!(r#""checkpoint","directory":"/{}""#, "d".repeat(4095));
     for (request, answer) in [
         (r#""checkpoint""#, "has one path"),
@@ -339,6 +468,29 @@ fn an_administrative_request_that_makes_no_sense_is_refused() {
             r#""rename_keyspace","keyspace":"a""#,
             "`to`, the name of a keyspace, is missing",
         ),
+        (
+            r#""drain_tier","keyspace":"disk""#,
+            "`tier`, the name of a tier, is missing",
+        ),
+        (r#""remove_tier""#, "`tier`, the name of a tier, is missing"),
+        (r#""add_tier","directory":"/disk""#, "`tier`, the name"),
+        (r#""add_tier","tier":"disk""#, "has one path"),
+        (r#""add_tier","tier":"disk","directory":"disk""#, "absolute"),
+        (
+            r#""add_tier","tier":"disk","directory":"/disk","capacity_bytes":-1"#,
+            "not a request",
+        ),
+        (
+            r#""add_tier","tier":"disk","directory":"/disk","reserve_bytes":18446744073709551616"#,
+            "not a request",
+        ),
+        (
+            r#""remove_tier","tier":"disk","accept_loss":1"#,
+            "not a request",
+        ),
+        (r#""remove_tier","tier":["disk"]"#, "not a request"),
+        (&long_tier, "at most 64"),
+        (&long_placed, "at most 255"),
         (&long_path, "at most 4095"),
     ] {
         let request = format!("{{\"version\":1,\"request\":{request}}}\n");
