@@ -25,7 +25,7 @@ pub use self::others::{Completions, Demo, DemoChild, Man, ShownOptions};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::shell::{Shell, ShellCommand, ShellLine};
 pub use self::stores::{KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
-pub use self::tier::{Tier, TierProbe};
+pub use self::tier::{Tier, TierAdd, TierDrain, TierExplain, TierProbe, TierRemove};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
 const EXIT_CODES: &str = "\
@@ -33,7 +33,7 @@ Exit codes:
   0  done
   1  the key was not found
   2  wrong usage, or a row that cannot be imported
-  3  corruption found, a file of an unknown format, or unflushed writes lost
+  3  corruption found, a file of an unknown format, unflushed writes lost, or a tier missing
   4  the store or the node's device is open elsewhere
   5  no space left
   6  reading or writing failed
@@ -46,10 +46,10 @@ and in the shell line.
 The store is a directory, given by --store or TERRACE_STORE. `put`, `import` and `shell`
 make it if there is none; `get`, `scan`, `count`, `stats`, `levels` and `verify` open it read-only.
 While another process has it open, `stats`, `levels`, `explain`, `events`, `flush`, `compact`,
-`checkpoint` and `keyspaces` ask that one, if it serves its inspection socket. With --wait,
-commands wait until it has closed the store.
+`checkpoint`, `keyspaces` and `tier` ask that one, if it serves its inspection socket. With
+--wait, commands wait until it has closed the store.
 A store whose arenas are in a directory of their own needs --region-dir, or
-TERRACE_REGION_DIR, every time.";
+TERRACE_REGION_DIR, every time. It finds its tiers by itself.";
 
 /// An ordered key-value store that survives kill -9
 #[derive(Debug, Parser)]
@@ -258,11 +258,16 @@ Examples:
         #[command(subcommand)]
         what: Simulate,
     },
-    /// Measure devices for the tiers of a store
+    /// List, add, drain, remove and explain the tiers of a store, and measure devices
     #[command(after_help = "\
+A tier is a directory for tables, on a device of its own. The store's own directory is the first one.
+`level_tiers` in --options gives levels their tiers; without it the capacities of the tiers do.
+
 Examples:
+  terrace tier list -d ./cities
   terrace tier probe /mnt/fast
-  terrace tier probe --help")]
+  terrace tier add -d ./cities disk /mnt/disk/cities
+  terrace tier drain --help")]
     Tier {
         /// The work to do
         #[command(subcommand)]

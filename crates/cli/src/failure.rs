@@ -53,6 +53,8 @@ pub enum Failure {
     Store(Error),
     /// The store is open elsewhere, and its owner does not answer.
     Unanswered { busy: Error, what: String },
+    /// Tables of a tier cannot leave it.
+    NoRoom(String),
     /// A file or stream other than the store's failed.
     Io { what: String, source: io::Error },
     /// A benchmark could not be run, or a store failed in it.
@@ -116,6 +118,7 @@ impl Failure {
             Failure::Probe(error) => code_of_probe(error),
             Failure::Lines { code, .. } => *code,
             Failure::Unanswered { .. } => exit::BUSY,
+            Failure::NoRoom(_) => exit::NO_SPACE,
             Failure::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 exit::NO_SPACE
             }
@@ -137,6 +140,20 @@ impl Failure {
             Failure::Store(Error::WrongRegion { .. }) => {
                 Some("check --region-dir or TERRACE_REGION_DIR")
             }
+            Failure::Store(Error::TierLost { missing, .. }) if missing.files.is_empty() => {
+                Some("`terrace tier list` shows the tiers of the store")
+            }
+            Failure::Store(Error::TierLost { .. }) => Some(
+                "--accept-tier-loss opens the store without the tier; if the tier is gone for good, `terrace \
+                 tier remove --accept-loss` gives it up",
+            ),
+            Failure::Store(Error::WrongTier { .. }) => {
+                Some("`terrace tier list` shows the tiers with their directories")
+            }
+            Failure::NoRoom(_) => Some(
+                "the tier stays draining; `terrace tier list` shows the room of each tier, and `terrace \
+                 tier add` adds one",
+            ),
             Failure::Store(Error::Busy { .. }) | Failure::Unanswered { .. } => Some(
                 "commands that open a store wait for its owner to close it with --wait, or longer \
                  with --wait=SECONDS",
@@ -167,10 +184,13 @@ impl Failure {
 fn code_of(error: &Error) -> u8 {
     match error {
         _ if error.is_no_space() => exit::NO_SPACE,
-        Error::Corruption { .. } | Error::Unsupported { .. } | Error::RegionLost { .. } => {
-            exit::CORRUPTION
+        Error::Corruption { .. }
+        | Error::Unsupported { .. }
+        | Error::RegionLost { .. }
+        | Error::TierLost { .. } => exit::CORRUPTION,
+        Error::InvalidArgument(_) | Error::WrongRegion { .. } | Error::WrongTier { .. } => {
+            exit::USAGE
         }
-        Error::InvalidArgument(_) | Error::WrongRegion { .. } => exit::USAGE,
         Error::Busy { .. } => exit::BUSY,
         Error::NoStore { .. } | Error::NoKeyspace { .. } => exit::NO_STORE,
         Error::Poisoned { cause } => code_of(cause),
@@ -191,7 +211,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::KeyNotFound => f.write_str("key not found"),
-            Failure::Usage(what) | Failure::Damaged(what) => f.write_str(what),
+            Failure::Usage(what) | Failure::Damaged(what) | Failure::NoRoom(what) => {
+                f.write_str(what)
+            }
             Failure::BadRow {
                 file,
                 line,

@@ -48,6 +48,14 @@ pub fn levels(inputs: &[u8], output: u8) -> String {
     format!("level{plural} {} into level {output}", numbers.join(", "))
 }
 
+/// Returns the end of "renamed a to b", where the store's owner did it.
+pub fn by_owners(by_owner: bool) -> &'static str {
+    match by_owner {
+        true => " by the store's owner",
+        false => "",
+    }
+}
+
 /// Returns things a second, rounded.
 pub fn rate(number: u64, elapsed: Duration) -> String {
     count((number as f64 / elapsed.as_secs_f64().max(1e-6)) as u64)

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use terrace::{Db, Error, EventListener, LevelsReport, Options, Statistics};
+use terrace::{Db, Error, EventListener, LevelsReport, Options, Statistics, TierStatistics};
 use terrace_tools::explain::{Description, Explanation, describe_compaction, explain_compaction};
 use terrace_tools::inspect;
+use terrace_tools::inspect::tiers::{self, KeyspacePlacement};
 use terrace_tools::inspect::{Answers, EventRequest};
 
 use crate::arguments::{ExplainCompaction, ReadStore, StoreDirectory, Wait, WrittenStore};
@@ -53,6 +54,7 @@ fn with_arguments(options: Options, store: &StoreDirectory, wait: Wait) -> Optio
     Options {
         region_dir: store.region_dir.clone().or(options.region_dir),
         accept_region_loss: store.accept_region_loss || options.accept_region_loss,
+        accept_tier_loss: store.accept_tier_loss || options.accept_tier_loss,
         wait_for_lock: wait.wait.or(options.wait_for_lock),
         ..options
     }
@@ -143,6 +145,37 @@ pub fn statistics(store: &ReadStore) -> Result<Statistics> {
     }
 }
 
+/// Returns the tiers of a store, missing ones included; asks its owner if it is open elsewhere.
+pub fn tiers(store: &ReadStore) -> Result<Vec<TierStatistics>> {
+    let options = with_tier_loss(options_to_read(store));
+    match open_or_find_owner(&store.directory.path, &options, inspect::statistics)? {
+        Found::Here(db) => Ok(db.tiers()),
+        Found::Asked(statistics) => Ok(statistics.tiers),
+    }
+}
+
+/// Returns the tables of a keyspace, or of all without a name, with the reasons for their tiers: by the
+/// owner's options if the store is open elsewhere, else by those given.
+pub fn placed_tables(
+    store: &WrittenStore,
+    keyspace: Option<&str>,
+) -> Result<Vec<KeyspacePlacement>> {
+    let options = with_tier_loss(to_look(options_to_write(store)?));
+    let request = |path: &Path| inspect::placed_tables(path, keyspace);
+    match open_or_find_owner(&store.directory.path, &options, request)? {
+        Found::Here(db) => Ok(tiers::placed_tables(&db, keyspace)?),
+        Found::Asked(placed) => Ok(placed),
+    }
+}
+
+/// Returns options for a command that needs no table: a missing tier does not stop it.
+pub fn with_tier_loss(options: Options) -> Options {
+    Options {
+        accept_tier_loss: true,
+        ..options
+    }
+}
+
 /// Returns every table in its place; asks the owner if the store is open elsewhere.
 pub fn levels(store: &ReadStore) -> Result<LevelsReport> {
     let options = options_to_read(store);
@@ -197,6 +230,7 @@ fn to_explain(asked: &ExplainCompaction) -> Result<(PathBuf, Options)> {
         path: path.clone(),
         region_dir: asked.region_dir.clone(),
         accept_region_loss: asked.accept_region_loss,
+        accept_tier_loss: asked.accept_tier_loss,
     };
     let options = options_of(&directory, asked.wait, asked.options.as_deref())?;
     Ok((path, to_look(options)))
@@ -207,11 +241,38 @@ pub fn maintain<T>(
     store: &WrittenStore,
     work: impl FnMut(&Path) -> terrace::Result<T>,
 ) -> Result<Found<T>> {
+    maintain_by(store, options_to_write(store)?, work)
+}
+
+/// Does the same by options that the caller has changed.
+pub fn maintain_by<T>(
+    store: &WrittenStore,
+    options: Options,
+    work: impl FnMut(&Path) -> terrace::Result<T>,
+) -> Result<Found<T>> {
     let options = Options {
         create_if_missing: false,
-        ..options_to_write(store)?
+        ..options
     };
     open_or_find_owner(&store.directory.path, &options, work)
+}
+
+/// Changes a store that was found, and closes it, unless its owner has changed it. Returns whether the
+/// owner did.
+pub fn change<T>(
+    found: Found<T>,
+    here: impl FnOnce(&Db) -> terrace::Result<T>,
+) -> Result<(T, bool)> {
+    match found {
+        Found::Here(db) => {
+            let changed = here(&db);
+            let closed = db.close();
+            let changed = changed?;
+            closed?;
+            Ok((changed, false))
+        }
+        Found::Asked(changed) => Ok((changed, true)),
+    }
 }
 
 /// Returns the events of a store's owner. Without an answer, an attempt to open the store says why.

@@ -94,7 +94,7 @@ fn a_closed_standard_error_changes_no_exit_code() {
 }
 
 /// Commands with output, of a store with tables.
-const PRINTING: [&[&str]; 18] = [
+const PRINTING: [&[&str]; 20] = [
     &["get", "oslo"],
     &["get", "oslo", "--json"],
     &["scan"],
@@ -106,6 +106,8 @@ const PRINTING: [&[&str]; 18] = [
     &["levels"],
     &["levels", "--json"],
     &["explain", "compaction"],
+    &["tier", "list"],
+    &["tier", "explain", "--json"],
     &["verify"],
     &["options"],
     &["completions", "bash"],

@@ -176,7 +176,7 @@ fn the_help_has_examples() {
     for arguments in [&["tier", "--help"][..], &["tier", "probe", "--help"]] {
         let help = shell.out(arguments);
         assert!(
-            help.contains("Examples:\n  terrace tier probe /mnt/fast"),
+            help.contains("Examples:\n") && help.contains("\n  terrace tier probe /mnt/fast\n"),
             "{help}"
         );
     }

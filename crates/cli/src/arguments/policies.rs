@@ -38,6 +38,9 @@ pub struct ExplainCompaction {
     /// Open although unflushed writes are missing with their region; what tables hold is kept
     #[arg(long)]
     pub accept_region_loss: bool,
+    /// Open although tables are missing with their tier; reads of keys that they may hold fail
+    #[arg(long)]
+    pub accept_tier_loss: bool,
     #[command(flatten)]
     pub wait: Wait,
     /// Options of the store, as TOML, if nobody has it open; see `terrace options`

@@ -17,6 +17,9 @@ pub struct StoreDirectory {
     /// Open although unflushed writes are missing with their region; what tables hold is kept
     #[arg(long)]
     pub accept_region_loss: bool,
+    /// Open although tables are missing with their tier; reads of keys that they may hold fail
+    #[arg(long)]
+    pub accept_tier_loss: bool,
 }
 
 /// The keys of a store that are meant.

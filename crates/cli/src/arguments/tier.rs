@@ -4,10 +4,91 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::looks::Report;
 use super::nodes::size;
+use super::upkeep::Maintenance;
 
 #[derive(Debug, Subcommand)]
 pub enum Tier {
+    /// List the tiers with their limits, files and tables
+    #[command(after_help = "\
+Tiers stand from the fastest to the slowest. Where each has a profile (`terrace tier probe`), the read
+latencies give the order. Else the store's own directory is the first, and the others follow in the order in
+which the store got them.
+
+state      open; draining, if tables go elsewhere; lost, if the directory is missing
+capacity   maximum bytes of the tables there; `-` for as many as the file system takes
+reserve    bytes of the capacity that only flushes and compactions that free space may take
+used       bytes of the files there, and those reserved for files in progress
+room       bytes that other jobs may still take
+
+A missing tier does not stop the listing. If another process has the store open and lets itself be asked,
+the figures are those of that process.
+
+Examples:
+  terrace tier list -d ./cities
+  terrace tier list -d ./cities --json | jq '.tiers[] | [.name, .room_bytes]'")]
+    List(Report),
+    /// Add a directory as a tier, the slowest one
+    #[command(after_help = "\
+The directory is made if it is missing, and must be empty if it is there. It belongs to this store from then
+on. The store remembers it: later commands need no option.
+
+New tables of deep levels go there if the faster tiers have no capacity for them, or if `level_tiers` in
+--options names the tier. Tables that are there already follow in the background of a process that has the
+store open.
+
+If another process has the store open and lets itself be asked, that process adds the tier, and goes on.
+
+Examples:
+  terrace tier add -d ./cities disk /mnt/disk/cities
+  terrace tier add -d ./cities disk /mnt/disk/cities --capacity 100GiB --reserve 1GiB
+  terrace tier list -d ./cities")]
+    Add(TierAdd),
+    /// Move the tables of a tier to other tiers
+    #[command(after_help = "\
+New tables do not come to the tier any more. The command waits until its tables are gone, and shows how far
+they are. With --no-wait it ends as soon as the store has recorded the drain. Tables then move while a process
+has the store open, also after a restart.
+
+The exit code is 5 if no other tier has room for the rest. The tier stays draining then, and its tables move
+when there is room.
+
+If another process has the store open and lets itself be asked, that process moves the tables.
+
+Examples:
+  terrace tier drain -d ./cities disk
+  terrace tier drain -d ./cities disk --no-wait
+  terrace tier remove -d ./cities disk")]
+    Drain(TierDrain),
+    /// Take a tier from a store
+    #[command(after_help = "\
+The tier must be empty; `terrace tier drain` empties it. The directory may be removed afterwards. Take the
+tier out of options, too: an opening makes the tiers that they name.
+
+A tier whose directory is missing cannot be drained. With --accept-loss the store gives it up with the tables
+in it, for good. OLDER VERSIONS OF THEIR KEYS, AND KEYS THAT THEY DELETED, MAY SHOW THEN. Look for the
+device first: with the tier back, nothing is lost.
+
+If another process has the store open and lets itself be asked, that process removes the tier.
+
+Examples:
+  terrace tier remove -d ./cities disk
+  terrace tier remove -d ./cities disk --accept-loss")]
+    Remove(TierRemove),
+    /// Explain the tier of each table
+    #[command(after_help = "\
+Each line has the level of a table, its number, its size, its tier and the reason. JSON has the tiers that a
+new table of its level would ask for room, too, the first one first, as `wanted`.
+
+A store that another process has open is asked there, and explains itself by the options that it has there.
+One that nobody has open takes `level_tiers` of its default keyspace from --options.
+
+Examples:
+  terrace tier explain -d ./cities
+  terrace tier explain -d ./cities --keyspace rivers
+  terrace tier explain -d ./cities --json | jq '.keyspaces[].tables[] | [.level, .tier, .reason]'")]
+    Explain(TierExplain),
     /// Measure the speed of the device below a directory
     #[command(after_help = "\
 A file of random bytes is written to the directory past the page cache, read in order and at
@@ -33,6 +114,54 @@ Examples:
   terrace tier probe /mnt/fast --price-per-gb 0.10 --endurance-writes 600
   terrace tier probe /mnt/fast --json | jq .profile")]
     Probe(TierProbe),
+}
+
+#[derive(Debug, Args)]
+pub struct TierAdd {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// The name of the new tier: 1 to 64 letters, digits, '-', '_' and '.'
+    pub name: String,
+    /// Its directory, on a device of its own
+    pub directory: PathBuf,
+    /// Maximum size of the tables there [default: as much as the file system takes]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub capacity: Option<u64>,
+    /// Part of the capacity that is kept for flushes, and for compactions that free space
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
+    #[arg(requires = "capacity")]
+    pub reserve: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct TierDrain {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// The name of the tier
+    pub name: String,
+    /// Do not wait until the tables are gone
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TierRemove {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// The name of the tier
+    pub name: String,
+    /// Give up a missing tier with the tables in it; keys that they deleted may be back
+    #[arg(long)]
+    pub accept_loss: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TierExplain {
+    #[command(flatten)]
+    pub maintenance: Maintenance,
+    /// Only this keyspace
+    #[arg(long, value_name = "NAME")]
+    pub keyspace: Option<String>,
 }
 
 #[derive(Debug, Args)]

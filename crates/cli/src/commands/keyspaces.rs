@@ -8,11 +8,11 @@ use serde_json::json;
 use terrace::{Db, Error, KeyspaceReport, LevelsReport};
 use terrace_tools::inspect;
 
-use crate::arguments::{DropKeyspace, Keyspaces, Maintenance, RenameKeyspace, Report};
+use crate::arguments::{DropKeyspace, Keyspaces, RenameKeyspace, Report};
 use crate::failure::{Failure, Result};
 use crate::output::{print, print_json, print_json_line};
-use crate::report::{bytes, count, things};
-use crate::store::{self, Found};
+use crate::report::{by_owners, bytes, count, things};
+use crate::store;
 use crate::text::escape;
 
 /// Between two looks at the files that are still to be deleted.
@@ -84,7 +84,8 @@ fn rename(arguments: &RenameKeyspace) -> Result<()> {
     } = arguments;
     let here = |db: &Db| db.rename_keyspace(old, new);
     let by_owner = |store: &Path| inspect::rename_keyspace(store, old, new);
-    let ((), by_owner) = change(maintenance, here, by_owner)?;
+    let found = store::maintain(&maintenance.store, by_owner)?;
+    let ((), by_owner) = store::change(found, here)?;
     if maintenance.json {
         return print_json_line(&json!({"from": old, "to": new, "by_owner": by_owner}));
     }
@@ -108,7 +109,9 @@ fn drop_one(arguments: &DropKeyspace) -> Result<()> {
         inspect::drop_keyspace(store, name)?;
         Ok(held)
     };
-    let (held, by_owner) = match change(maintenance, here, by_owner) {
+    let found = store::maintain(&maintenance.store, by_owner);
+    let changed = found.and_then(|found| store::change(found, here));
+    let (held, by_owner) = match changed {
         Err(Failure::Store(Error::NoKeyspace { .. })) if arguments.if_exists => (None, false),
         done => done.map(|(held, by_owner)| (Some(held), by_owner))?,
     };
@@ -137,25 +140,6 @@ fn drop_one(arguments: &DropKeyspace) -> Result<()> {
     })
 }
 
-/// Changes the store here or, where it is open elsewhere, has its owner do it. Returns whether the
-/// owner did.
-fn change<T>(
-    arguments: &Maintenance,
-    here: impl FnOnce(&Db) -> terrace::Result<T>,
-    by_owner: impl FnMut(&Path) -> terrace::Result<T>,
-) -> Result<(T, bool)> {
-    match store::maintain(&arguments.store, by_owner)? {
-        Found::Here(db) => {
-            let changed = here(&db);
-            let closed = db.close();
-            let changed = changed?;
-            closed?;
-            Ok((changed, false))
-        }
-        Found::Asked(changed) => Ok((changed, true)),
-    }
-}
-
 /// Waits for the files of dropped tables to go: a close leaves them to the next opening.
 fn wait_for_deletions(db: &Db) {
     let (mut left, mut idle) = (db.statistics().tables_to_delete, 0);
@@ -164,13 +148,5 @@ fn wait_for_deletions(db: &Db) {
         let now = db.statistics().tables_to_delete;
         idle = if now < left { 0 } else { idle + 1 };
         left = now;
-    }
-}
-
-fn by_owners(by_owner: bool) -> &'static str {
-    if by_owner {
-        " by the store's owner"
-    } else {
-        ""
     }
 }

@@ -2,9 +2,10 @@
 
 mod axis;
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use terrace::{KeyspaceReport, LevelDuplicates, LevelsReport, SubLevelReport};
+use terrace::{KeyspaceReport, LevelDuplicates, LevelsReport, SubLevelReport, TableReport};
 
 use self::axis::Axis;
 use crate::arguments::Levels;
@@ -108,10 +109,31 @@ fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
         None => "base".to_owned(),
     };
     format!(
-        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}\n",
+        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}{}\n",
         axis.bar(tables),
         bytes(size),
         things(versions, "version"),
         things(tables.len() as u64, "table"),
+        tiers(tables),
     )
+}
+
+/// Returns the tiers of a sub-level's tables, with numbers of tables if there are several; nothing in a
+/// store that has one tier.
+fn tiers(tables: &[TableReport]) -> String {
+    let mut counts = BTreeMap::<&str, u64>::new();
+    for tier in tables.iter().filter_map(|table| table.tier.as_deref()) {
+        *counts.entry(tier).or_default() += 1;
+    }
+    let name = |tier: &str| escape(tier.as_bytes());
+    let mut counts = counts.into_iter();
+    match (counts.next(), counts.len()) {
+        (None, _) => String::new(),
+        (Some((only, _)), 0) => format!(", tier {}", name(only)),
+        (first, _) => {
+            let counted = first.into_iter().chain(counts);
+            let counted = counted.map(|(tier, count)| format!("{} {count}", name(tier)));
+            format!(", tiers {}", counted.collect::<Vec<_>>().join(", "))
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::arguments::{CheckpointTo, Compact, Maintenance};
 use crate::commands::scan::range;
 use crate::failure::Result;
 use crate::output::{print, print_json_line};
-use crate::report::{bytes, things};
+use crate::report::{by_owners, bytes, things};
 use crate::store::{self, Found};
 
 pub fn compact(arguments: &Compact) -> Result<()> {
@@ -162,10 +162,7 @@ fn tell_end(done: &str, figures: &Figures, elapsed: Duration, json: bool) -> Res
             "by_owner": figures.by_owner,
         }));
     }
-    let by_owner = match figures.by_owner {
-        true => " by the store's owner",
-        false => "",
-    };
+    let by_owner = by_owners(figures.by_owner);
     let counted = counted.map_or(String::new(), |counted| {
         format!(
             ": {} with {}, {} written",

@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::output::{print, print_json, print_json_line};
 use crate::report::{Sections, bytes, count, rate, things};
 use crate::store;
-use crate::text::shown;
+use crate::text::{escape, shown};
 
 pub fn run(arguments: &Stats) -> Result<()> {
     if arguments.follow {
@@ -85,6 +85,7 @@ fn as_text(statistics: &Statistics) -> String {
     sequence_numbers(&mut text, statistics);
     levels(&mut text, statistics);
     upkeep(&mut text, statistics);
+    tiers(&mut text, statistics);
     work(&mut text, statistics);
     memory(&mut text, statistics);
     last_opening(&mut text, statistics);
@@ -178,6 +179,31 @@ fn upkeep(text: &mut Sections, statistics: &Statistics) {
         );
         text.line("background writes", shown);
     }
+}
+
+/// Writes the tiers of a store that has several.
+fn tiers(text: &mut Sections, statistics: &Statistics) {
+    if statistics.tiers.len() < 2 {
+        return;
+    }
+    text.heading("Tiers");
+    for tier in &statistics.tiers {
+        let used = bytes(tier.files_bytes.saturating_add(tier.reserved_bytes));
+        let used = match tier.capacity_bytes {
+            Some(capacity_bytes) => format!("{used} of {}", bytes(capacity_bytes)),
+            None => used,
+        };
+        let state = match tier.state.as_str() {
+            "open" => String::new(),
+            state => format!(", {}", escape(state.as_bytes())),
+        };
+        let tables = things(tier.tables, "table");
+        text.line(
+            &escape(tier.name.as_bytes()),
+            format!("{used} in {tables}{state}"),
+        );
+    }
+    text.line("tables gone elsewhere", count(statistics.migrations));
 }
 
 /// Writes the owner's work since it opened the store; nothing for a reader.
