@@ -175,6 +175,7 @@ fn a_dump_shows_every_edit_every_mark_and_a_dropped_tail() {
 #[test]
 fn the_format_of_tiers_is_the_one_that_was_committed() {
     let storage = shared(&new_storage());
+    storage.create_directory(directory()).unwrap();
     let directory = opened(&*storage, directory()).unwrap();
     let tier = |number, state| TierRecord {
         number,
