@@ -20,7 +20,8 @@ fn arena_sizes(path: &Path) -> Vec<u64> {
     let entries = std::fs::read_dir(path).unwrap().map(Result::unwrap);
     let arenas = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("arena-"));
     let mut sizes: Vec<u64> = arenas
-        .map(|entry| entry.metadata().unwrap().len())
+        // A file that a flush has removed since.
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
         // A file that a worker is making.
         .filter(|&bytes| bytes > 0)
         .collect();
