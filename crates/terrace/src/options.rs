@@ -341,6 +341,7 @@ pub struct Options {
     /// Tiers: directories for tables, each on a device of its own, from the fastest to the slowest. An opening
     /// makes those that the store does not have, and gives the others these limits. Tiers that the store
     /// has and this list does not name stay as they are. Default: none but the store's own directory.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub tiers: Vec<TierOptions>,
     /// Whether to open although the directory of a tier is missing that tables lie in. Reads of keys that
     /// these tables may hold are then [`Error::TierLost`](crate::Error::TierLost), never an older version.

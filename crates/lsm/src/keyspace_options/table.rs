@@ -47,11 +47,11 @@ pub const LEVEL_RATIO: OptionEntry = OptionEntry::new(
     Live,
 );
 
-/// Tiers of levels. A policy takes them whenever it chooses; tables that lie elsewhere stay there.
+/// Tiers of levels. New tables go there, and older ones move there in the background.
 pub const LEVEL_TIERS: OptionEntry = OptionEntry::new(
     "Tiers of levels 0, 1, 2 and so on; the last one holds for all deeper levels",
     Values::Other("a list of names of tiers"),
-    NextTable,
+    Live,
 );
 
 crate::option_table! {

@@ -151,6 +151,6 @@ option_table! {
         table_bytes: TABLE_BYTES;
         level1_bytes: LEVEL1_BYTES.applying(AtOpen);
         level_ratio: LEVEL_RATIO.applying(AtOpen);
-        level_tiers: LEVEL_TIERS;
+        level_tiers: LEVEL_TIERS.applying(AtOpen);
     } without { }
 }
