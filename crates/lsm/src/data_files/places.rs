@@ -153,7 +153,12 @@ impl DataFiles {
         }
         match self.others.load().get(&placed.tier) {
             Some(TierPlace::There(directory)) => directory.shown(&name),
-            Some(TierPlace::Lost(lost)) => lost.path.join(name),
+            Some(TierPlace::Lost(lost)) => {
+                // For messages alone: nothing is opened by it.
+                let mut path = lost.path.clone();
+                path.push(name);
+                path
+            }
             None => PathBuf::from(name),
         }
     }

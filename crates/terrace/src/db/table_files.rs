@@ -43,9 +43,12 @@ impl NewFiles {
         Ok(())
     }
 
-    /// Returns the tiers that the files lie in.
+    /// Returns the tiers that the files lie in; without files the store's directory, since a sync there has
+    /// btrfs give space back.
     pub(crate) fn tiers(&self) -> impl Iterator<Item = u8> {
-        self.begun.iter().map(|(placed, _)| placed.tier)
+        let own = self.begun.is_empty().then_some(OWN_TIER);
+        let begun = self.begun.iter().map(|(placed, _)| placed.tier);
+        begun.chain(own)
     }
 }
 

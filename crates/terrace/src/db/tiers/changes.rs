@@ -82,20 +82,17 @@ impl Store {
         self.delete_now();
         let mut ledger = self.manifest_log.ledger.lock();
         let tier = self.files.tier_beside_own(name)?;
-        let tables = ledger.state.version.tables();
-        let tables = tables
-            .filter(|(_, table)| table.tier == tier.number)
-            .count();
-        let bytes = self.files.space.used_bytes(tier.number);
-        let is_drained = tier.state == TierUse::Draining;
-        if tables > 0 || bytes > 0 || !is_drained {
-            return Err(Error::invalid(format!(
-                "tier {name:?} holds {}, and files of {}; drain it, wait until they are gone, and try again",
-                things(tables, "table"),
-                things(bytes, "byte")
-            )));
+        let space = &self.files.space;
+        // From here on no job reserves space there; those that have done so count.
+        space.set_state(tier.number, TierUse::Draining);
+        let removed = self
+            .files
+            .check_empty(&ledger, &tier)
+            .and_then(|()| self.leave_tier(&mut ledger, tier.clone(), Edit::default()));
+        if removed.is_err() {
+            space.set_state(tier.number, tier.state);
         }
-        self.leave_tier(&mut ledger, tier, Edit::default())
+        removed
     }
 
     /// Gives up a missing tier with the tables in it. Older versions of their keys, and keys that they
@@ -171,6 +168,22 @@ impl Store {
 }
 
 impl Files {
+    /// Fails if a table lies in a tier, or a file that is in progress or waits for its deletion.
+    fn check_empty(&self, ledger: &Ledger, tier: &TierRecord) -> Result<()> {
+        let tables = ledger.state.version.tables();
+        let tables = tables.filter(|(_, table)| table.tier == tier.number);
+        let (tables, bytes) = (tables.count(), self.space.used_bytes(tier.number));
+        match tables > 0 || bytes > 0 {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "tier {:?} holds {}, and files of {}; drain it, wait until they are gone, and try again",
+                tier.name,
+                things(tables, "table"),
+                things(bytes, "byte")
+            ))),
+        }
+    }
+
     fn tier_beside_own(&self, name: &str) -> Result<TierRecord> {
         let tiers = self.space.accounts().into_iter();
         let names: Vec<String> = tiers.map(|account| account.tier.name).collect();
