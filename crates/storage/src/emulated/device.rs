@@ -1,7 +1,7 @@
 //! An emulated device: one queue for all its files.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -33,6 +33,8 @@ pub struct EmulatedDevice {
     queue: Mutex<Queue>,
     /// Number of reads under way that do not continue another.
     elsewhere: AtomicU64,
+    /// Whether requests take no time at the moment.
+    is_instant: AtomicBool,
     space: Space,
 }
 
@@ -46,6 +48,7 @@ impl EmulatedDevice {
             clock: Arc::new(PreciseClock::new()),
             queue: Mutex::new(Queue::new(speed, DEFAULT_WRITE_CACHE_BYTES)),
             elsewhere: AtomicU64::new(0),
+            is_instant: AtomicBool::new(false),
             space: Space::default(),
         }
     }
@@ -71,6 +74,12 @@ impl EmulatedDevice {
             queue: Mutex::new(Queue::new(self.speed, bytes)),
             ..self
         }
+    }
+
+    /// Has requests take no time from now on, or again the time of the device. So an experiment that measures a
+    /// state need not wait until the device has been brought into it.
+    pub fn set_instant(&self, is_instant: bool) {
+        self.is_instant.store(is_instant, Ordering::Relaxed);
     }
 
     /// Returns the name by which [`FileSystem::name`](crate::FileSystem::name) shows the device.
@@ -142,6 +151,9 @@ impl EmulatedDevice {
 
     /// Sends a file's writes to the device.
     pub(super) fn start_write_back(&self, dirty: &mut Dirty) {
+        if self.is_instant.load(Ordering::Relaxed) {
+            return;
+        }
         let mut queue = self.queue.lock();
         queue.start_write_back(self.clock.now_ns(), dirty);
     }
@@ -156,11 +168,14 @@ impl EmulatedDevice {
         self.turn(|queue, now_ns, late_ns| queue.flush(now_ns, late_ns))
     }
 
-    /// Begins a request, whose deadline the queue gives.
+    /// Begins a request, whose deadline the queue gives. An instant device leaves the queue as it is.
     fn turn(
         self: &Arc<Self>,
         deadline_ns: impl FnOnce(&mut Queue, u64, u64) -> u64,
     ) -> Option<Turn> {
+        if self.is_instant.load(Ordering::Relaxed) {
+            return None;
+        }
         let late_ns = take_late_ns();
         let mut queue = self.queue.lock();
         // Under the lock, so that times do not go back.

@@ -200,3 +200,23 @@ fn a_full_device_is_a_full_disk() {
     file.append(&vec![1; 7 * MIB], OTHER).unwrap();
     assert_eq!(free(), 0);
 }
+
+#[test]
+fn an_instant_device_takes_no_time_until_it_is_one_again() {
+    let machine = Machine::default();
+    let disk = Arc::new(machine.device(DeviceProfile::WD10EZEX));
+    let storage = EmulatedStorage::new(simulated(), Arc::clone(&disk));
+    disk.set_instant(true);
+    let file = create(&storage, "/f");
+    let load = || {
+        file.append(&vec![7; MIB], OTHER).unwrap();
+        file.start_write_back(0, MIB as u64).unwrap();
+        file.sync(OTHER).unwrap();
+        file.read_vec_at(4096, 8192, OTHER).unwrap()
+    };
+    assert_eq!(machine.ms(load), 0.0);
+    disk.set_instant(false);
+    // Nothing of the load is left to do: the bytes of a megabyte, a flush, and a seek.
+    let ms = machine.ms(load);
+    assert!((30.0..36.0).contains(&ms), "{ms}");
+}
