@@ -1,9 +1,11 @@
 //! Options of a keyspace: the form of its tables and levels.
 
+mod placement;
 pub mod table;
 #[cfg(feature = "serde")]
 mod text;
 
+pub use self::placement::Placement;
 use crate::option_table::{check_numbers, check_ranges};
 use crate::table::Compression;
 use crate::{Error, Result};
@@ -65,6 +67,15 @@ pub struct KeyspaceOptions {
     /// passes a table on to the next slower one, or to a faster one. A name that no tier has is none.
     /// Default: none, and the upper levels fill the fast tiers up to their capacity.
     pub level_tiers: Vec<String>,
+    /// Rule by which tables go to tiers. Default: `Levels`.
+    pub placement: Placement,
+    /// Names of the only tiers that tables may lie in. A name that no tier has is none. While none of these
+    /// takes new tables, tables go where they would without. Default: none, and all tiers take them.
+    pub pinned_tiers: Vec<String>,
+    /// With the placement `Age`, maximum age in seconds of the youngest write of a table in the fastest tier,
+    /// the next one, and so on. A tier without a number takes tables of every age. Default: one day for the
+    /// fastest.
+    pub tier_ages_seconds: Vec<u64>,
 }
 
 impl Default for KeyspaceOptions {
@@ -77,6 +88,9 @@ impl Default for KeyspaceOptions {
             level1_bytes: 512 << 20,
             level_ratio: 10,
             level_tiers: Vec::new(),
+            placement: Placement::default(),
+            pinned_tiers: Vec::new(),
+            tier_ages_seconds: vec![24 * 60 * 60],
         }
     }
 }
@@ -102,13 +116,10 @@ impl KeyspaceOptions {
     pub fn check(&self) -> Result<()> {
         check_ranges(&[("compression.len()", self.compression.len() as u64, 0, 64)])?;
         check_ranges(&[("level_tiers.len()", self.level_tiers.len() as u64, 0, 64)])?;
-        let mut names = self.level_tiers.iter();
-        if let Some(name) = names.find(|name| !is_tier_name(name)) {
-            return Err(Error::invalid(format!(
-                "level_tiers has {name:?}; each must be 1 to {MAX_TIER_NAME_BYTES} letters, digits, '-', \
-                 '_' and '.'"
-            )));
-        }
+        check_ranges(&[("pinned_tiers.len()", self.pinned_tiers.len() as u64, 0, 64)])?;
+        check_tier_names("level_tiers", &self.level_tiers)?;
+        check_tier_names("pinned_tiers", &self.pinned_tiers)?;
+        check_ages(&self.tier_ages_seconds)?;
         let mut asked_for = self.compression.iter();
         if let Some(left_out) = asked_for.find(|asked_for| !asked_for.is_built_in()) {
             let name = left_out.name();
@@ -127,6 +138,33 @@ impl KeyspaceOptions {
                 ("level_ratio", self.level_ratio),
             ],
         )
+    }
+}
+
+/// Maximum age that an option may name, in seconds.
+const MAX_AGE_SECONDS: u64 = 1 << 40;
+
+fn check_tier_names(option: &str, names: &[String]) -> Result<()> {
+    let mut names = names.iter();
+    match names.find(|name| !is_tier_name(name)) {
+        Some(name) => Err(Error::invalid(format!(
+            "{option} has {name:?}; each must be 1 to {MAX_TIER_NAME_BYTES} letters, digits, '-', '_' and '.'"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses ages that fall from one tier to the next slower one.
+fn check_ages(ages: &[u64]) -> Result<()> {
+    check_ranges(&[("tier_ages_seconds.len()", ages.len() as u64, 0, 64)])?;
+    for &age in ages {
+        check_ranges(&[("tier_ages_seconds", age, 1, MAX_AGE_SECONDS)])?;
+    }
+    match ages.is_sorted() {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "tier_ages_seconds is {ages:?}; an age must be no smaller than the one before it"
+        ))),
     }
 }
 

@@ -2,6 +2,7 @@
 //! the caller's.
 
 pub mod claim;
+pub mod cost;
 pub mod counted;
 pub mod debt;
 pub mod drop_rules;

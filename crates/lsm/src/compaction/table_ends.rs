@@ -13,6 +13,7 @@
 //! eighth. A table across that edge would tie all that it holds of the many to a large part of the
 //! few.
 
+use crate::compaction::placement::heat::HeatCut;
 use crate::compaction::policy::Choice;
 use crate::compaction::slices::{Sample, Slice};
 use crate::levels::{KeyRange, KeyspaceLevels};
@@ -27,6 +28,15 @@ const MOST_OVER: u64 = 4;
 pub struct End {
     pub(crate) key: Vec<u8>,
     pub(crate) next_bytes: u64,
+}
+
+/// The keys at which the tables of a merge end before they are full.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ends {
+    /// Those at which a table had better end.
+    pub near: Vec<End>,
+    /// Parts of the output that differ in their tier: a table ends where one begins.
+    pub heat: Vec<HeatCut>,
 }
 
 /// Returns the first keys of the tables of the largest sub-level below level 0, as far as they are
@@ -96,6 +106,8 @@ pub struct TableEnds<'a> {
     most_bytes: u64,
     /// Those that lie ahead.
     ahead: &'a [End],
+    /// Parts of another tier that lie ahead.
+    cuts: &'a [HeatCut],
     /// Bytes that the table is expected to have at the next one, once one is passed.
     bytes_at_next: Option<u64>,
 }
@@ -106,16 +118,19 @@ impl TableEnds<'_> {
         TableEnds {
             most_bytes,
             ahead: &[],
+            cuts: &[],
             bytes_at_next: None,
         }
     }
 }
 
 impl<'a> TableEnds<'a> {
-    /// Ends tables when they have about `most_bytes`, at one of these keys if there is one.
-    pub fn near(most_bytes: u64, ends: &'a [End]) -> Self {
+    /// Ends tables when they have about `most_bytes`, at one of these keys if there is one, and where a part
+    /// of another tier begins.
+    pub fn near(most_bytes: u64, ends: &'a Ends) -> Self {
         TableEnds {
-            ahead: ends,
+            ahead: &ends.near,
+            cuts: &ends.heat,
             ..TableEnds::at_size(most_bytes)
         }
     }
@@ -132,6 +147,22 @@ impl<'a> TableEnds<'a> {
     /// Passes the ends at or before `key`, the next one of a merge whose table has `table_bytes`.
     /// Returns the key at which the table is to end, if it is.
     pub(crate) fn pass(&mut self, key: &[u8], table_bytes: u64) -> Option<&'a [u8]> {
+        let wanted = self.pass_ends(key, table_bytes);
+        let cut = self.pass_cuts(key).filter(|_| table_bytes > 0);
+        if cut.is_some() {
+            self.bytes_at_next = None;
+        }
+        cut.or(wanted)
+    }
+
+    fn pass_cuts(&mut self, key: &[u8]) -> Option<&'a [u8]> {
+        let passed = self.cuts.partition_point(|cut| *cut.from <= *key);
+        let (passed, ahead) = self.cuts.split_at(passed);
+        self.cuts = ahead;
+        passed.last().map(|cut| &*cut.from)
+    }
+
+    fn pass_ends(&mut self, key: &[u8], table_bytes: u64) -> Option<&'a [u8]> {
         let mut passed = None;
         while let Some((next, rest)) = self.ahead.split_first()
             && *next.key <= *key
@@ -175,8 +206,13 @@ mod tests {
     /// Returns the first keys and the sizes of tables of keys from 0 on, as large as the ends say
     /// up to each next one.
     fn tables(most_bytes: u64, list: &[(u8, u64)]) -> Vec<(u8, u64)> {
-        let list = ends(list);
-        let mut ends = TableEnds::near(most_bytes, &list);
+        let near = ends(list);
+        let wanted = Ends {
+            near: near.clone(),
+            heat: Vec::new(),
+        };
+        let list = near;
+        let mut ends = TableEnds::near(most_bytes, &wanted);
         let (mut begin, mut bytes, mut tables) = (0, 0, Vec::new());
         for key in 0..=u8::MAX {
             if let Some(end) = ends.pass(&[key], bytes) {
@@ -225,6 +261,26 @@ mod tests {
         let edge = [(0, 64), (64, 128), (128, 6400), (192, 64)];
         let begins: Vec<u8> = tables(1000, &edge).iter().map(|t| t.0).collect();
         assert!(begins.contains(&128) && !begins.contains(&64), "{begins:?}");
+    }
+
+    #[test]
+    fn a_table_ends_where_a_part_of_another_tier_begins() {
+        let cut = |from: u8| HeatCut {
+            from: vec![from],
+            bytes: 1,
+            reads_per_byte: 1.0,
+        };
+        let wanted = Ends {
+            near: ends(&[(30, 100)]),
+            heat: vec![cut(10), cut(20), cut(22), cut(40)],
+        };
+        let mut ends = TableEnds::near(1000, &wanted);
+        assert_eq!(ends.pass(&[9], 500), None);
+        assert_eq!(ends.pass(&[12], 600), Some(&[10][..]), "small as it is");
+        // Both parts begin before this key, and the table holds none of the first.
+        assert_eq!(ends.pass(&[25], 100), Some(&[22][..]));
+        assert_eq!(ends.pass(&[41], 0), None, "a table without entries");
+        assert_eq!(ends.pass(&[50], 100), None);
     }
 
     #[test]

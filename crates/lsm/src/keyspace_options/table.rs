@@ -1,6 +1,6 @@
 //! The table of a keyspace's options.
 
-use crate::keyspace_options::KeyspaceOptions;
+use crate::keyspace_options::{KeyspaceOptions, Placement};
 use crate::option_table::Applies::{Live, NextTable};
 use crate::option_table::{OptionEntry, Values, bytes, whole};
 use crate::table::MAX_BLOCK_BYTES;
@@ -54,6 +54,27 @@ pub const LEVEL_TIERS: OptionEntry = OptionEntry::new(
     Live,
 );
 
+/// Rule of placement.
+pub const PLACEMENT: OptionEntry = OptionEntry::new(
+    "Rule by which tables go to tiers",
+    Values::Name(Placement::NAMES),
+    Live,
+);
+
+/// Tiers that a keyspace keeps to.
+pub const PINNED_TIERS: OptionEntry = OptionEntry::new(
+    "The only tiers that tables may lie in; none for all tiers",
+    Values::Other("a list of names of tiers"),
+    Live,
+);
+
+/// Ages of tables in tiers.
+pub const TIER_AGES_SECONDS: OptionEntry = OptionEntry::new(
+    "With the placement age, age up to which tables lie in the fastest tier, the next one, and so on",
+    Values::Other("a list of seconds, none smaller than the one before it"),
+    Live,
+);
+
 crate::option_table! {
     /// Options of a keyspace.
     pub static KEYSPACE: KeyspaceOptions as "" {
@@ -64,6 +85,9 @@ crate::option_table! {
         level1_bytes: LEVEL1_BYTES;
         level_ratio: LEVEL_RATIO;
         level_tiers: LEVEL_TIERS;
+        placement: PLACEMENT;
+        pinned_tiers: PINNED_TIERS;
+        tier_ages_seconds: TIER_AGES_SECONDS;
     } without { }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use terrace_storage::Escaped;
 
+use super::moments::Moment;
 use super::table_meta::{KeyRange, TableMeta};
 use super::tiers::{TableMigrated, TierRecord};
 use super::version::Place;
@@ -178,6 +179,8 @@ pub struct Edit {
     pub opening_bits: Option<u64>,
     /// Tiers beside the store's own directory, where they change.
     pub tiers: Vec<TierRecord>,
+    /// Times at which sequence numbers had been given.
+    pub moments: Vec<Moment>,
 }
 
 /// One line for each field that is set.
@@ -235,9 +238,7 @@ impl fmt::Display for Edit {
         for loss in &self.region_losses {
             writeln!(f, "region lost: {loss}")?;
         }
-        for tier in &self.tiers {
-            writeln!(f, "{tier}")?;
-        }
+        self.fmt_tiers(f)?;
         if let Some(bits) = self.opening_bits {
             writeln!(f, "opening {bits:016x}")?;
         }
@@ -262,6 +263,20 @@ impl fmt::Display for Edit {
 }
 
 impl Edit {
+    fn fmt_tiers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for tier in &self.tiers {
+            writeln!(f, "{tier}")?;
+        }
+        for moment in &self.moments {
+            writeln!(
+                f,
+                "sequence {} at second {}",
+                moment.sequence, moment.seconds
+            )?;
+        }
+        Ok(())
+    }
+
     fn fmt_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for removed in &self.tables_removed {
             writeln!(

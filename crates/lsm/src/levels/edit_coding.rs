@@ -1,21 +1,23 @@
 //! Edits as bytes: the tags of docs/formats.md. Numbers given here are given for ever.
 
+mod form;
 mod home;
 
+use self::form::{put_form, take_form};
 use self::home::{put_home, take_home};
 use super::LEVELS;
 use super::edit::{
-    ArenaEnd, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
-    KeyspaceRenamed, TableAdded, TableMoved, TableNarrowed, TableRemoved,
+    ArenaEnd, ArenaIssued, CleanClose, Domain, Edit, Identity, KeyspaceCreated, KeyspaceRenamed,
+    TableAdded, TableMoved, TableNarrowed, TableRemoved,
 };
 use super::fields::{Field, FieldError, FieldWriter, Fields, Group};
+use super::moments::{put_moment, take_moment};
 use super::table_meta::{KeyRange, TableMeta};
-use super::tiers::{TableMigrated, put_tier, take_level_tiers, take_tier};
+use super::tiers::{TableMigrated, put_tier, take_tier};
 use super::version::Place;
 use crate::key::{KeyspaceId, MAX_KEY_BYTES, MAX_SEQUENCE};
-use crate::keyspace_options::KeyspaceOptions;
 use crate::region_loss::RegionLoss;
-use crate::table::{Compression, RESTART_INTERVAL, Superseded};
+use crate::table::Superseded;
 
 /// Tags of an edit. Reserved for later versions: 20 range tombstones, 23 sketches of a sub-level, 24 files
 /// of separated values.
@@ -45,6 +47,7 @@ mod tag {
     pub(super) const OPENING_BITS: u32 = 26;
     pub(super) const ARENA_END: u32 = 29;
     pub(super) const KEYSPACE_RENAMED: u32 = 30;
+    pub(super) const MOMENT: u32 = 31;
 }
 
 /// Tags inside the identity.
@@ -60,20 +63,6 @@ mod keyspace {
     pub(super) const ID: u32 = 1;
     pub(super) const NAME: u32 = 2;
     pub(super) const LARGEST: u32 = NAME;
-}
-
-/// Tags inside the options of a keyspace.
-mod form {
-    pub(super) const KEYSPACE: u32 = 1;
-    pub(super) const BLOCK_BYTES: u32 = 2;
-    pub(super) const RESTART_INTERVAL: u32 = 3;
-    pub(super) const FILTER_BITS_PER_KEY: u32 = 4;
-    pub(super) const COMPRESSION: u32 = 5;
-    pub(super) const TABLE_BYTES: u32 = 6;
-    pub(super) const LEVEL1_BYTES: u32 = 7;
-    pub(super) const LEVEL_RATIO: u32 = 8;
-    pub(super) const LEVEL_TIERS: u32 = 9;
-    pub(super) const LARGEST: u32 = LEVEL_TIERS;
 }
 
 /// Tags inside everything that concerns a table; each structure has those that it needs.
@@ -190,6 +179,9 @@ impl Edit {
         for tier in &self.tiers {
             out.nested(tag::TIER, |out| put_tier(out, tier));
         }
+        for moment in &self.moments {
+            out.skippable_nested(tag::MOMENT, |out| put_moment(out, moment));
+        }
         for renamed in &self.keyspaces_renamed {
             out.nested(tag::KEYSPACE_RENAMED, |out| {
                 put_keyspace(out, renamed.id, &renamed.name);
@@ -276,6 +268,7 @@ impl Edit {
                     set(&mut edit.opening_bits, field, u64::from_le_bytes(bits))?;
                 }
                 tag::TIER => edit.tiers.push(take_tier(field)?),
+                tag::MOMENT => edit.moments.push(take_moment(field)?),
                 tag::TABLE_MIGRATED => edit.tables_migrated.push(take_migrated(field)?),
                 tag::ARENA_END => edit.arena_ends.push(take_arena_end(field)?),
                 tag::KEYSPACE_RENAMED => {
@@ -378,57 +371,6 @@ fn take_keyspace(field: Field<'_>) -> Result<(KeyspaceId, String), FieldError> {
         .map_err(|_| group.malformed(keyspace::NAME))?;
     let id = KeyspaceId(group.nonzero(keyspace::ID)?);
     Ok((id, name.to_owned()))
-}
-
-fn put_form(out: &mut FieldWriter, formed: &KeyspaceFormed) {
-    let options = &formed.options;
-    let compression: Vec<u8> = options.compression.iter().map(|&c| c as u8).collect();
-    out.number(form::KEYSPACE, formed.id.0.into());
-    out.number(form::BLOCK_BYTES, options.block_bytes as u64);
-    out.number(form::RESTART_INTERVAL, RESTART_INTERVAL as u64);
-    out.number(
-        form::FILTER_BITS_PER_KEY,
-        options.filter_bits_per_key.into(),
-    );
-    out.bytes(form::COMPRESSION, &compression);
-    out.number(form::TABLE_BYTES, options.table_bytes);
-    out.number(form::LEVEL1_BYTES, options.level1_bytes);
-    out.number(form::LEVEL_RATIO, options.level_ratio);
-    if !options.level_tiers.is_empty() {
-        // No name has this byte.
-        out.bytes(form::LEVEL_TIERS, options.level_tiers.join("\0").as_bytes());
-    }
-}
-
-/// Reads the options and holds their values to the same ranges as those that a caller gives.
-fn take_form(field: Field<'_>) -> Result<KeyspaceFormed, FieldError> {
-    let group = Group::read(field, "the options of a keyspace", form::LARGEST)?;
-    let compression = group.bytes(form::COMPRESSION)?.iter().map(|&number| {
-        let known = Compression::from_number(number)
-            .ok_or_else(|| FieldError::Unknown(format!("compression {number}")))?;
-        // Sound, and no damage: another program reads it.
-        match known.is_built_in() {
-            true => Ok(known),
-            false => Err(FieldError::Unknown(format!(
-                "compression {name}, without whose feature `{name}` this program was built",
-                name = known.name()
-            ))),
-        }
-    });
-    let options = KeyspaceOptions {
-        block_bytes: group.number(form::BLOCK_BYTES)?,
-        filter_bits_per_key: group.number(form::FILTER_BITS_PER_KEY)?,
-        compression: compression.collect::<Result<_, _>>()?,
-        table_bytes: group.number(form::TABLE_BYTES)?,
-        level1_bytes: group.number(form::LEVEL1_BYTES)?,
-        level_ratio: group.number(form::LEVEL_RATIO)?,
-        level_tiers: take_level_tiers(&group, form::LEVEL_TIERS)?,
-    };
-    options.check().map_err(|_| field.malformed())?;
-    Ok(KeyspaceFormed {
-        id: KeyspaceId(group.nonzero(form::KEYSPACE)?),
-        options,
-    })
 }
 
 fn table_group(field: Field<'_>) -> Result<Group<'_>, FieldError> {

@@ -25,6 +25,7 @@ mod filter_memory;
 pub mod fuzz;
 mod manifest;
 mod mark;
+mod moments;
 mod number_limits;
 mod record;
 mod state;
@@ -40,6 +41,7 @@ mod tail;
 )]
 pub mod testing;
 mod tiers;
+mod traffic;
 mod version;
 
 pub use tail::ManifestTail;
@@ -57,11 +59,13 @@ pub use manifest::{
     Manifest, ManifestError, ManifestOptions, load, lock_current, manifest_file_name,
     manifest_number, manifests, read_file, remains, write_manifest,
 };
+pub use moments::{Moment, Moments};
 pub use number_limits::MAX_NUMBER;
 pub use state::{LiveArena, ManifestState};
 pub use sub_level_cursor::SubLevelCursor;
 pub use table_meta::{Bounds, KeyRange, ObsoleteTables, OpenTable, Table, TableMeta};
 pub use tiers::{TableMigrated, TierRecord, TierUse};
+pub use traffic::LevelTraffic;
 pub use version::{KeyspaceLevels, Level, Place, StructureError, SubLevel, Version};
 
 /// The name of the keyspace that every store has.

@@ -8,6 +8,7 @@ use super::edit::{
     ArenaEnd, ArenaHome, ArenaIssued, CleanClose, Edit, Identity, KeyspaceCreated, KeyspaceFormed,
     TableAdded,
 };
+use super::moments::Moments;
 use super::number_limits::{check_numbers, check_totals};
 use super::table_meta::ObsoleteTables;
 use super::tiers::{TierRecord, check_tiers, fold_tiers};
@@ -68,6 +69,8 @@ pub struct ManifestState {
     pub opening_bits: Option<u64>,
     /// Tiers beside the store's own directory, in the order of their numbers; removed ones stay listed.
     pub tiers: Vec<TierRecord>,
+    /// Times at which sequence numbers had been given, in a store with several tiers.
+    pub moments: Moments,
     /// The manifest that it was read from, and where that ends: for messages.
     pub read_from: (Arc<Path>, u64),
 }
@@ -106,6 +109,7 @@ impl ManifestState {
             region_losses: Vec::new(),
             opening_bits: None,
             tiers: Vec::new(),
+            moments: Moments::default(),
             read_from: (Path::new("MANIFEST").into(), 0),
         };
         empty.fold(edit)
@@ -157,6 +161,9 @@ impl ManifestState {
         }
         next.region_losses.extend(&edit.region_losses);
         next.opening_bits = edit.opening_bits.or(next.opening_bits);
+        for moment in &edit.moments {
+            next.moments.take(*moment);
+        }
         if !edit.tiers.is_empty() {
             fold_tiers(&mut next.tiers, &edit.tiers)?;
         }
@@ -334,6 +341,7 @@ impl ManifestState {
             region_losses: self.region_losses.clone(),
             opening_bits: self.opening_bits,
             tiers: self.tiers.clone(),
+            moments: self.moments.list().to_vec(),
             ..Edit::default()
         }
     }

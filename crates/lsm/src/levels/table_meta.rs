@@ -5,12 +5,16 @@ use std::fmt;
 use std::ops::{Bound, Deref};
 use std::sync::{Arc, OnceLock};
 
+use super::traffic::{LevelTraffic, Traffic};
 use crate::Result;
 use crate::data_files::{OWN_TIER, Placed};
 use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::table::{KeptOpen, Superseded, TableCache, TableProperties, TableReader};
+use crate::table::{
+    DeviceReads, KeptOpen, READ_PARTS, Superseded, TableCache, TableProperties, TableReader,
+    TableReads,
+};
 
 /// Keys from one bound to another, as a caller gives them.
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -266,12 +270,18 @@ pub struct Table {
 
 impl Table {
     pub fn new(meta: TableMeta, obsolete: &Arc<ObsoleteTables>) -> Self {
+        let reads = Arc::new(TableReads::new(obsolete.traffic.reads(), meta.size_bytes));
+        Self::with_reads(meta, obsolete, reads)
+    }
+
+    fn with_reads(meta: TableMeta, obsolete: &Arc<ObsoleteTables>, reads: Arc<TableReads>) -> Self {
         let file = Arc::new(TableFile {
             placed: meta.placed(),
             size_bytes: meta.size_bytes,
             removed: AtomicBool::new(false),
             kept_open: OnceLock::new(),
             obsolete: Arc::clone(obsolete),
+            reads,
         });
         Table { meta, file }
     }
@@ -287,13 +297,13 @@ impl Table {
         }
     }
 
-    /// Returns the same table with its file in another tier.
+    /// Returns the same table with its file in another tier. It goes on counting where it was.
     pub(super) fn migrated(&self, tier: u8, obsolete: &Arc<ObsoleteTables>) -> Self {
         let meta = TableMeta {
             tier,
             ..self.meta.clone()
         };
-        Table::new(meta, obsolete)
+        Self::with_reads(meta, obsolete, Arc::clone(&self.file.reads))
     }
 
     /// Returns the open file. The first call settles whether it is kept open as long as a version
@@ -302,7 +312,9 @@ impl Table {
         if let Some(Some(kept)) = self.file.kept_open.get() {
             return Ok(OpenTable::Kept(kept.reader()));
         }
-        let reader = tables.get(self.placed(), |properties| self.is_described_by(properties))?;
+        let reader = tables.get(self.placed(), &self.file.reads, |properties| {
+            self.is_described_by(properties)
+        })?;
         self.file
             .kept_open
             .get_or_init(|| tables.keep_open(&reader));
@@ -315,6 +327,27 @@ impl Table {
             Some(Some(kept)) => Some(OpenTable::Kept(kept.reader())),
             _ => tables.if_open(self.placed()).map(OpenTable::Cached),
         }
+    }
+
+    /// Returns the reads of the table's blocks from its device since the store was opened, in all
+    /// levels and tiers in which it was.
+    pub fn device_reads(&self) -> DeviceReads {
+        self.file.reads.reads()
+    }
+
+    #[cfg(test)]
+    pub(super) fn count_read(&self, bytes: u64, purpose: terrace_storage::Purpose) {
+        self.file.reads.count(0, bytes, purpose);
+    }
+
+    /// Returns its reads for users in each part of its file since the store was opened, modulo 2^32.
+    pub fn reads_by_part(&self) -> [u32; READ_PARTS] {
+        self.file.reads.by_part()
+    }
+
+    /// Counts later reads for this level.
+    pub(super) fn enter_level(&self, level: u8) {
+        self.file.reads.enter_level(level);
     }
 
     /// Lets the file be deleted as soon as no version lists the table.
@@ -356,6 +389,7 @@ struct TableFile {
     kept_open: OnceLock<Option<KeptOpen>>,
     removed: AtomicBool,
     obsolete: Arc<ObsoleteTables>,
+    reads: Arc<TableReads>,
 }
 
 impl Drop for TableFile {
@@ -370,17 +404,24 @@ impl Drop for TableFile {
 }
 
 /// The tables that no version lists any more and whose files wait to be deleted. They are only
-/// queued here: dropping a version, which any reader may do, never does I/O.
+/// queued here: dropping a version, which any reader may do, never does I/O. All tables of a store
+/// share it, and beside it the counters of their levels.
 #[derive(Debug, Default)]
 pub struct ObsoleteTables {
     /// Each with the bytes of its file.
     files: Mutex<Vec<(Placed, u64)>>,
+    pub(super) traffic: Traffic,
 }
 
 impl ObsoleteTables {
     /// Takes the files queued so far, each with its bytes; the caller deletes them.
     pub fn take(&self) -> Vec<(Placed, u64)> {
         std::mem::take(&mut self.files.lock())
+    }
+
+    /// Returns the traffic of levels 0, 1, 2, ... since the store was opened.
+    pub fn traffic(&self) -> Vec<LevelTraffic> {
+        self.traffic.of_levels()
     }
 
     /// Returns the number of queued tables.

@@ -148,8 +148,11 @@ fn take_profile(group: &Group<'_>) -> Result<Option<DeviceProfile>, FieldError> 
     }
 }
 
-/// Reads the names of the tiers of levels.
-pub(super) fn take_level_tiers(group: &Group<'_>, tag: u32) -> Result<Vec<String>, FieldError> {
+/// Reads names of tiers, with a byte 0 between two.
+pub(in crate::levels) fn take_tier_names(
+    group: &Group<'_>,
+    tag: u32,
+) -> Result<Vec<String>, FieldError> {
     let Some(bytes) = group.bytes_if_present(tag) else {
         return Ok(Vec::new());
     };

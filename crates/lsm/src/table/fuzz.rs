@@ -59,7 +59,7 @@ pub fn fuzz_table(bytes: &[u8]) {
     let path = PathBuf::from("fuzz.table");
     let cache = Arc::new(BlockCache::new(1 << 20, false));
     let cached = Arc::clone(&cache);
-    let opened = TableReader::assemble(file.clone(), path.clone(), 1, cached, forgive_damage);
+    let opened = TableReader::assemble(file.clone(), path.clone(), 1, cached, None, forgive_damage);
     if let Ok(damaged) = opened {
         let mut last = Vec::new();
         let _ = damaged.salvage(|key, _| {
@@ -69,7 +69,7 @@ pub fn fuzz_table(bytes: &[u8]) {
             Ok(())
         });
     }
-    let Ok(table) = TableReader::from_file(file, path, 1, cache) else {
+    let Ok(table) = TableReader::from_file(file, path, 1, cache, None, None) else {
         return;
     };
     let _ = table.verify();
@@ -174,7 +174,7 @@ fn before(a: &Owned, b: &Owned) -> bool {
 pub(super) fn open_bytes(bytes: &[u8]) -> Result<Arc<TableReader>> {
     let file = Arc::new(BytesFile(bytes.to_vec()));
     let cache = Arc::new(BlockCache::new(1 << 20, false));
-    TableReader::from_file(file, PathBuf::from("fuzz.table"), 1, cache)
+    TableReader::from_file(file, PathBuf::from("fuzz.table"), 1, cache, None, None)
 }
 
 /// A file of these bytes.

@@ -98,7 +98,7 @@ impl ReadAhead {
             let end = window_end(partition, at, handle, window_bytes);
             if end > handle.offset + handle.length_bytes {
                 let length = (end - handle.offset) as usize;
-                match source.file.read_vec_at(length, handle.offset, purpose) {
+                match source.read_bytes(length, handle.offset, purpose) {
                     Ok(bytes) => (self.start, self.bytes) = (handle.offset, bytes),
                     // A merge needs every block, and its failures are to be seen.
                     Err(error) if purpose == Purpose::Compaction => return Err(error.into()),

@@ -15,6 +15,7 @@ use terrace_storage::{Directory, File, OpenMode, OpenOptions, Purpose};
 
 use super::block_bounds::{BlockBounds, Contents};
 use super::cache::BlockCache;
+use super::copies::{BlockCopies, TableCopies};
 use super::cursor::TableCursor;
 use super::filter::Filter;
 use super::format::{BlockHandle, Malformed};
@@ -22,6 +23,7 @@ use super::index_block::IndexBlock;
 use super::properties::{FilterPlace, FooterFault, TableProperties};
 use super::range_block;
 use super::read_ahead::Runs;
+use super::reads::TableReads;
 use super::resident_blocks::BlockPlace;
 use super::salvage::forgive_damage;
 use super::source::BlockSource;
@@ -40,6 +42,8 @@ pub struct CursorOptions {
     pub fill_cache: bool,
     /// Take blocks from the cache. A reader that does not sees the bytes that lie in the file now.
     pub(crate) ask_cache: bool,
+    /// Ask for copies of blocks on a faster device. Lookups do; cursors read on and on.
+    pub(super) asks_copies: bool,
     /// Fail where a file would have to be read.
     pub memory_only: bool,
 }
@@ -51,6 +55,7 @@ impl CursorOptions {
             purpose: Purpose::Read,
             fill_cache: fill_cache && !verify,
             ask_cache: !verify,
+            asks_copies: false,
             memory_only: false,
         }
     }
@@ -66,7 +71,16 @@ impl CursorOptions {
             purpose,
             fill_cache: false,
             ask_cache: true,
+            asks_copies: false,
             memory_only: false,
+        }
+    }
+
+    /// Returns the options for a lookup, which reads one block of each kind.
+    pub(super) fn of_lookup(self) -> Self {
+        CursorOptions {
+            asks_copies: self.ask_cache && self.purpose == Purpose::Read,
+            ..self
         }
     }
 
@@ -127,7 +141,7 @@ impl TableReader {
         options: OpenOptions,
     ) -> Result<Arc<Self>> {
         let file = directory.open(name, options)?;
-        Self::assemble(file, directory.shown(name), number, cache, Err)
+        Self::assemble(file, directory.shown(name), number, cache, None, Err)
     }
 
     /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
@@ -139,31 +153,62 @@ impl TableReader {
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
         let file = directory.open(name, OpenOptions::buffered(OpenMode::Read))?;
-        Self::assemble(file, directory.shown(name), number, cache, forgive_damage)
+        Self::assemble(
+            file,
+            directory.shown(name),
+            number,
+            cache,
+            None,
+            forgive_damage,
+        )
     }
 
+    /// Opens a table that may have copies of its blocks on a faster device.
     pub(super) fn from_file(
         file: Arc<dyn File>,
         path: PathBuf,
         number: u64,
         cache: Arc<BlockCache>,
+        reads: Option<Arc<TableReads>>,
+        copies: Option<Arc<dyn BlockCopies>>,
     ) -> Result<Arc<Self>> {
-        Self::assemble(file, path, number, cache, Err)
+        let mut reader = Self::assembled(file, path, number, cache, reads, Err)?;
+        if let Some(copies) = copies {
+            let file_bytes = reader.source.file.length_bytes()?;
+            let of_table = TableCopies::of(copies, number, &reader.properties, file_bytes);
+            reader.source.copies = Some(of_table);
+        }
+        Ok(Arc::new(reader))
     }
 
-    /// Makes the reader. `forgive` decides on faults in parts that a reader could do without.
+    /// Makes the reader, which counts its reads of blocks in `reads` from here on. `forgive` decides on
+    /// faults in parts that a reader could do without.
     pub(super) fn assemble(
         file: Arc<dyn File>,
         path: PathBuf,
         number: u64,
         cache: Arc<BlockCache>,
+        reads: Option<Arc<TableReads>>,
         forgive: impl Fn(Error) -> Result<()>,
     ) -> Result<Arc<Self>> {
+        Self::assembled(file, path, number, cache, reads, forgive).map(Arc::new)
+    }
+
+    fn assembled(
+        file: Arc<dyn File>,
+        path: PathBuf,
+        number: u64,
+        cache: Arc<BlockCache>,
+        reads: Option<Arc<TableReads>>,
+        forgive: impl Fn(Error) -> Result<()>,
+    ) -> Result<Self> {
         let mut source = BlockSource {
             file,
             path,
             runs: Runs::default(),
             bounds: BlockBounds::default(),
+            reads: None,
+            copies: None,
         };
         let (properties, footer) = read_footer(&source, Purpose::Read)?;
         source.bounds = BlockBounds::of(&properties);
@@ -183,6 +228,7 @@ impl TableReader {
             Ok(ranges) => ranges,
             Err(error) => forgive(error).map(|()| None)?,
         };
+        source.reads = reads;
         let mut reader = TableReader {
             source,
             number,
@@ -199,7 +245,7 @@ impl TableReader {
         };
         reader.held_bytes = reader.metadata_bytes() as u64;
         reader.cache.hold(reader.held_bytes);
-        Ok(Arc::new(reader))
+        Ok(reader)
     }
 
     /// Returns the newest version of `key` that a reader at `snapshot` may see. `hash` is that of
@@ -219,6 +265,7 @@ impl TableReader {
         if !self.may_contain(hash) {
             return Ok(None);
         }
+        let options = options.of_lookup();
         enter_stage(Stage::Index);
         let target = InternalKey::seek(key, snapshot);
         let top_at = self.top_index.position(target);
@@ -330,6 +377,8 @@ pub fn read_properties(directory: &dyn Directory, name: &str) -> Result<TablePro
         path: directory.shown(name),
         runs: Runs::default(),
         bounds: BlockBounds::default(),
+        reads: None,
+        copies: None,
     };
     let (properties, _) = read_footer(&source, Purpose::Other)?;
     Ok(properties)
@@ -342,6 +391,8 @@ pub(super) fn identity_of(file: &Arc<dyn File>, name: &str) -> Option<u128> {
         path: PathBuf::from(name),
         runs: Runs::default(),
         bounds: BlockBounds::default(),
+        reads: None,
+        copies: None,
     };
     let footer = read_footer(&source, Purpose::Read).ok();
     footer.map(|(properties, _)| properties.identity)

@@ -10,12 +10,14 @@ use terrace_storage::{File, Purpose};
 use super::block::Block;
 use super::block_bounds::{BlockBounds, Contents};
 use super::compression::{Unsealed, unseal};
+use super::copies::{Copied, TableCopies};
 use super::format::{
     self, BLOCK_TRAILER_BYTES, BlockHandle, HEADER, HEADER_BYTES, Malformed, TRAILER_BYTES,
     TrailerFault,
 };
 use super::index_block::IndexBlock;
 use super::read_ahead::Runs;
+use super::reads::TableReads;
 use crate::time_profile::{Stage, leaf};
 use crate::{Error, Result};
 
@@ -25,6 +27,10 @@ pub(super) struct BlockSource {
     pub(super) path: PathBuf,
     pub(super) runs: Runs,
     pub(super) bounds: BlockBounds,
+    /// Where the reads of blocks are counted, for a table that is listed.
+    pub(super) reads: Option<Arc<TableReads>>,
+    /// Copies on a faster device, which reads of one block ask first.
+    pub(super) copies: Option<TableCopies>,
 }
 
 impl BlockSource {
@@ -86,10 +92,39 @@ impl BlockSource {
         contents: Contents,
         purpose: Purpose,
     ) -> Result<Unsealed> {
-        let length = usize::try_from(handle.length_bytes)
-            .map_err(|_| self.corruption(handle, Malformed::new(0, "the block is too long")))?;
-        let stored = self.file.read_vec_at(length, handle.offset, purpose)?;
+        let stored = match contents {
+            Contents::Data | Contents::Partition => self.read_stored(handle, purpose)?,
+            // Parts beside the entries. Reports read sketches, too.
+            _ => {
+                let length = self.length_of(handle)?;
+                self.file.read_vec_at(length, handle.offset, purpose)?
+            }
+        };
         self.unseal(handle, contents, stored)
+    }
+
+    fn read_stored(&self, handle: BlockHandle, purpose: Purpose) -> Result<Vec<u8>> {
+        let length = self.length_of(handle)?;
+        Ok(self.read_bytes(length, handle.offset, purpose)?)
+    }
+
+    fn length_of(&self, handle: BlockHandle) -> Result<usize> {
+        usize::try_from(handle.length_bytes)
+            .map_err(|_| self.corruption(handle, Malformed::new(0, "the block is too long")))
+    }
+
+    /// Reads bytes as they are stored, and counts them: a block that leads to entries, or many.
+    pub(super) fn read_bytes(
+        &self,
+        length: usize,
+        offset: u64,
+        purpose: Purpose,
+    ) -> terrace_storage::Result<Vec<u8>> {
+        let stored = self.file.read_vec_at(length, offset, purpose)?;
+        if let Some(reads) = &self.reads {
+            reads.count(offset, stored.len() as u64, purpose);
+        }
+        Ok(stored)
     }
 
     fn unseal(&self, handle: BlockHandle, contents: Contents, stored: Vec<u8>) -> Result<Unsealed> {
@@ -107,6 +142,34 @@ impl BlockSource {
         purpose: Purpose,
     ) -> Result<Block> {
         self.decode(handle, self.read(handle, contents, purpose)?.contents)
+    }
+
+    /// Returns a block by its copy on a faster device, or else from the file. Then the copies may take it.
+    /// `is_counted`: the read tells how often the block is wanted.
+    pub(super) fn read_copied(
+        &self,
+        handle: BlockHandle,
+        contents: Contents,
+        (purpose, is_counted): (Purpose, bool),
+    ) -> Result<Block> {
+        let Some(copies) = &self.copies else {
+            return self.read_block(handle, contents, purpose);
+        };
+        let is_wanted = match copies.look(handle, is_counted) {
+            Copied::Found(stored) => match self.unseal(handle, contents, stored) {
+                Ok(unsealed) => return self.decode(handle, unsealed.contents),
+                Err(_) => false,
+            },
+            Copied::Wanted => true,
+            Copied::Unwanted => false,
+        };
+        if !is_wanted {
+            return self.read_block(handle, contents, purpose);
+        }
+        let stored = self.read_stored(handle, purpose)?;
+        let unsealed = self.unseal(handle, contents, stored.clone())?;
+        copies.offer(handle, stored);
+        self.decode(handle, unsealed.contents)
     }
 
     fn decode(&self, handle: BlockHandle, contents: Vec<u8>) -> Result<Block> {
@@ -129,9 +192,13 @@ impl BlockSource {
         contents: Contents,
         purpose: Purpose,
     ) -> Result<IndexBlock> {
-        let block = self.read_block(handle, contents, purpose)?;
+        self.index_of(handle, &self.read_block(handle, contents, purpose)?)
+    }
+
+    /// Returns a block as a block of the index.
+    pub(super) fn index_of(&self, handle: BlockHandle, block: &Block) -> Result<IndexBlock> {
         let _decode = leaf(Stage::Decode);
-        IndexBlock::new(&block, |child| is_inside(child, handle.offset))
+        IndexBlock::new(block, |child| is_inside(child, handle.offset))
             .map_err(|fault| self.corruption(handle, fault))
     }
 

@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use quick_cache::sync::Cache;
 use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use terrace_storage::{self as storage, OpenOptions, Operation};
 
 use super::cache::{BlockCache, BuildMixer};
+use super::copies::{BlockCopies, TierCopies};
 use super::descriptors::{TableFiles, TableLimit};
 use super::properties::TableProperties;
 use super::reader::TableReader;
+use super::reads::TableReads;
 use super::table_file::TableFile;
 use crate::data_files::{DataFiles, Placed};
 use crate::{Error, Result};
@@ -30,6 +33,7 @@ pub struct TableCache {
     open_options: OpenOptions,
     files: Arc<TableFiles>,
     blocks: Arc<BlockCache>,
+    copies: OnceLock<Arc<dyn TierCopies>>,
     readers: Cache<Placed, Arc<TableReader>, ByMetadata, BuildMixer, SpareKept>,
     weight: ByMetadata,
     kept_weight: Arc<AtomicU64>,
@@ -135,12 +139,22 @@ impl TableCache {
             open_options,
             files,
             blocks,
+            copies: OnceLock::new(),
             readers: Cache::with_options(options, weight, BuildMixer::default(), SpareKept),
             weight,
             kept_weight: Arc::default(),
             // The rest is left to tables that are read now and then.
             max_kept_weight: weight_capacity - weight_capacity / 4,
         })
+    }
+
+    /// Has tables that are opened from now on ask for copies of blocks on faster devices. Once.
+    pub fn set_copies(&self, copies: Arc<dyn TierCopies>) {
+        let _ = self.copies.set(copies);
+    }
+
+    fn copies_for(&self, placed: Placed) -> Option<Arc<dyn BlockCopies>> {
+        self.copies.get()?.copies_for(placed)
     }
 
     /// Keeps a reader open beside the cache, if not too many are. Once for each table.
@@ -160,10 +174,12 @@ impl TableCache {
     }
 
     /// Returns the reader of a table, opened if it is not. The next call tries a failed open again.
+    /// The reader counts its reads in `reads`.
     /// `is_wanted` is called when the table is opened: another one may have got its name.
     pub(crate) fn get(
         &self,
         placed: Placed,
+        reads: &Arc<TableReads>,
         is_wanted: impl FnOnce(&TableProperties) -> bool,
     ) -> Result<Arc<TableReader>> {
         self.readers.get_or_insert_with(&placed, || {
@@ -171,8 +187,15 @@ impl TableCache {
             let blocks = Arc::clone(&self.blocks);
             let path = directory.shown(&name);
             let file = TableFile::open(&directory, name, self.open_options, &self.files)?;
-            let reader =
-                TableReader::from_file(Arc::clone(&file) as _, path, placed.file.number, blocks)?;
+            let (number, copies) = (placed.file.number, self.copies_for(placed));
+            let reader = TableReader::from_file(
+                Arc::clone(&file) as _,
+                path,
+                number,
+                blocks,
+                Some(Arc::clone(reads)),
+                copies,
+            )?;
             if is_wanted(reader.properties()) {
                 file.identified(reader.properties().identity);
                 return Ok(reader);
@@ -189,6 +212,26 @@ impl TableCache {
     /// Forgets a table that is no longer listed; its file is closed when its last user is done.
     pub fn remove(&self, placed: Placed) {
         self.readers.remove(&placed);
+        if let Some(copies) = self.copies_for(placed)
+            && !self.is_open_elsewhere(placed, &copies)
+        {
+            copies.table_removed(placed.file.number);
+        }
+    }
+
+    /// Returns whether a table is open in another tier with the same copies: it has moved, or a copy of it came to
+    /// nothing. One that is opened later, or just now, is known by its opening; until then it may lose copies.
+    fn is_open_elsewhere(&self, placed: Placed, copies: &Arc<dyn BlockCopies>) -> bool {
+        let others = (0..=u8::MAX).filter(|tier| *tier != placed.tier);
+        let mut others = others.map(|tier| Placed { tier, ..placed });
+        others.any(|other| {
+            let found = self
+                .readers
+                .contains_key(&other)
+                .then(|| self.copies_for(other));
+            let found = found.flatten();
+            found.is_some_and(|found| ptr::addr_eq(Arc::as_ptr(&found), Arc::as_ptr(copies)))
+        })
     }
 
     /// Returns the number of open readers.

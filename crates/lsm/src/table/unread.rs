@@ -1,12 +1,12 @@
-//! The block that a lookup would have to read, for callers that look up many keys and let the
-//! device begin with all of them.
+//! The block that a lookup would have to read from the table's device. It is for callers that look up many keys, and
+//! let the device begin with all of them.
 
 use super::format::BlockHandle;
 use super::reader::{CursorOptions, TableReader};
 use crate::Result;
 use crate::key::{InternalKey, SequenceNumber};
 
-/// A data block that is not in the cache.
+/// A data block that is neither in the cache nor copied to a faster device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
     handle: BlockHandle,
@@ -27,11 +27,11 @@ impl TableReader {
         }
         let target = InternalKey::seek(key, snapshot);
         let at = self.top_index().position(target);
-        let Some(partition) = self.partition(at, options)? else {
+        let Some(partition) = self.partition(at, options.of_lookup())? else {
             return Ok(None);
         };
         let handle = partition.child(partition.position(target));
-        let handle = handle.filter(|handle| !self.is_in_cache(*handle));
+        let handle = handle.filter(|handle| !self.is_at_hand(*handle));
         Ok(handle.map(|handle| Unread { handle }))
     }
 

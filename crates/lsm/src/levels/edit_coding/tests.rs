@@ -3,10 +3,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::*;
-use crate::levels::edit::ArenaHome;
+use crate::keyspace_options::{KeyspaceOptions, Placement};
+use crate::levels::edit::{ArenaHome, KeyspaceFormed};
+use crate::levels::moments::Moment;
 use crate::levels::state::ManifestState;
 use crate::levels::testing::{added, flush_place, new_state};
 use crate::levels::tiers::{TierRecord, TierUse};
+use crate::table::Compression;
 
 #[test]
 fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
@@ -21,6 +24,9 @@ fn the_options_of_a_keyspace_outlive_a_rewrite_and_bad_ones_are_refused() {
             options: KeyspaceOptions {
                 level_ratio,
                 compression: vec![Compression::Zstd],
+                placement: Placement::Heat,
+                pinned_tiers: vec!["a".into(), "b".into()],
+                tier_ages_seconds: vec![60, 3600],
                 ..KeyspaceOptions::default()
             },
         }],
@@ -268,4 +274,31 @@ fn tiers_and_the_tiers_of_tables_outlive_a_rewrite() {
     };
     assert!(again.apply(&removal).is_err(), "a table lies there");
     applied(&back, &removal);
+}
+
+#[test]
+fn moments_outlive_a_rewrite_and_may_be_skipped() {
+    let moment = Moment {
+        sequence: 300,
+        seconds: 5,
+    };
+    let edit = Edit {
+        moments: vec![moment],
+        ..Edit::default()
+    };
+    assert_eq!(edit.to_string(), "sequence 300 at second 5\n");
+    let bytes = edit.encode();
+    assert_eq!(bytes[0], 31 << 1 | 1, "an older release goes on without it");
+    assert_eq!(Edit::decode(&bytes).unwrap(), edit);
+    let state = applied(&new_state(), &edit);
+    let again = ManifestState::begin(&Edit::decode(&state.as_edit().encode()).unwrap()).unwrap();
+    assert_eq!(again.moments.list(), [moment]);
+    let never = Edit {
+        moments: vec![Moment {
+            seconds: 0,
+            ..moment
+        }],
+        ..Edit::default()
+    };
+    assert!(Edit::decode(&never.encode()).is_err());
 }

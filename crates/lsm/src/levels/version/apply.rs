@@ -160,6 +160,8 @@ impl Change {
                 )));
             }
             let listed = Table::new(table.clone(), &obsolete);
+            // No other version lists it: this one may be thrown away.
+            listed.enter_level(place.level);
             self.keyspace_mut(table.keyspace)?
                 .put(*place, listed.into())?;
         }

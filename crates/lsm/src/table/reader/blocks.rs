@@ -51,9 +51,8 @@ impl TableReader {
         options: CursorOptions,
     ) -> Result<IndexBlock> {
         options.check_may_read()?;
-        let partition = self
-            .source
-            .read_index(handle, Contents::Partition, options.purpose)?;
+        let block = self.read_alone(handle, Contents::Partition, options)?;
+        let partition = self.source.index_of(handle, &block)?;
         if partition.is_child_of(&self.top_index, at) {
             return Ok(partition);
         }
@@ -94,11 +93,29 @@ impl TableReader {
             Some(block) => Ok(block),
             None => {
                 options.check_may_read()?;
-                let block =
-                    self.source
-                        .read_block(place.handle, Contents::Data, options.purpose)?;
+                let block = self.read_alone(place.handle, Contents::Data, options)?;
                 Ok(self.keep(place, block, options))
             }
+        }
+    }
+
+    /// Reads a block from the file, or from its copy where a lookup may ask for one.
+    fn read_alone(
+        &self,
+        handle: BlockHandle,
+        contents: Contents,
+        options: CursorOptions,
+    ) -> Result<Block> {
+        let CursorOptions {
+            purpose,
+            fill_cache,
+            ..
+        } = options;
+        match options.asks_copies {
+            true => self
+                .source
+                .read_copied(handle, contents, (purpose, fill_cache)),
+            false => self.source.read_block(handle, contents, purpose),
         }
     }
 
@@ -178,8 +195,11 @@ impl TableReader {
         block
     }
 
-    pub(in crate::table) fn is_in_cache(&self, handle: BlockHandle) -> bool {
+    /// Returns whether a lookup finds the block in memory, or as a copy on a faster device.
+    pub(in crate::table) fn is_at_hand(&self, handle: BlockHandle) -> bool {
+        let copies = self.source.copies.as_ref();
         self.cache.contains(self.number, handle.offset)
+            || copies.is_some_and(|copies| copies.has(handle))
     }
 
     fn two_roles(&self, handle: BlockHandle) -> Error {

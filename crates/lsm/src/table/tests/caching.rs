@@ -127,7 +127,8 @@ fn a_cursor_past_the_page_cache_reads_ahead_what_others_needed() {
         };
         let file = counting.open(Path::new(PATH), open_options).unwrap();
         let cache = Arc::new(BlockCache::new(1 << 20, direct));
-        let table = TableReader::from_file(file, PathBuf::from(PATH), 7, cache).unwrap();
+        let table =
+            TableReader::from_file(file, PathBuf::from(PATH), 7, cache, None, None).unwrap();
         let options = CursorOptions {
             ask_cache: false,
             fill_cache: false,
@@ -265,7 +266,11 @@ fn tables_kept_open_are_counted_and_not_closed_for_others() {
         blocks,
     )
     .unwrap();
-    let open = |number| tables.get(Placed::table(number, 1), |_| true).unwrap();
+    let open = |number| {
+        tables
+            .get(Placed::table(number, 1), &Arc::default(), |_| true)
+            .unwrap()
+    };
     let kept: Vec<_> = (1..=5).map(|n| tables.keep_open(&open(n))).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
     for number in 1..=20 {
@@ -294,7 +299,9 @@ fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
         let directory = DataFiles::new(directory_at(&*storage, "/t"));
         let tables = TableCache::new(directory, FILES, limit, Arc::new(blocks)).unwrap();
         for number in 1..=20 {
-            tables.get(Placed::table(number, 1), |_| true).unwrap();
+            tables
+                .get(Placed::table(number, 1), &Arc::default(), |_| true)
+                .unwrap();
         }
         tables
     };
@@ -317,7 +324,9 @@ fn open_tables_take_their_memory_from_the_blocks_up_to_a_limit() {
         limit.with_metadata_bytes(Some(5 * one_bytes + 10)),
     );
     assert_eq!(limited.blocks().held_bytes(), 5 * one_bytes);
-    let reader = limited.get(Placed::table(20, 1), |_| true).unwrap();
+    let reader = limited
+        .get(Placed::table(20, 1), &Arc::default(), |_| true)
+        .unwrap();
     let kept: Vec<_> = (0..5).map(|_| limited.keep_open(&reader)).collect();
     assert_eq!(kept.iter().flatten().count(), 3);
     (1..=20).for_each(|number| limited.remove(Placed::table(number, 1)));
@@ -356,7 +365,7 @@ fn open_tables_are_counted_limited_and_forgotten() {
         blocks,
     )
     .unwrap();
-    let open = |number| tables.get(Placed::table(number, 1), |_| true);
+    let open = |number| tables.get(Placed::table(number, 1), &Arc::default(), |_| true);
     let seventh = open(7).unwrap();
     assert!(Arc::ptr_eq(&seventh, &open(7).unwrap()));
     assert_eq!(tables.metadata_bytes(), seventh.metadata_bytes() as u64);
@@ -376,7 +385,9 @@ fn open_tables_are_counted_limited_and_forgotten() {
     assert_eq!(get(&seventh, b"00003", 500).unwrap().unwrap().1, [7; 40]);
     storage.put(PATH, bytes);
     let error = tables
-        .get(Placed::table(7, 1), |properties| properties.entries == 0)
+        .get(Placed::table(7, 1), &Arc::default(), |properties| {
+            properties.entries == 0
+        })
         .unwrap_err();
     assert!(error.to_string().contains("not the one"), "{error}");
     open(7).unwrap();
@@ -401,7 +412,11 @@ fn a_table_goes_on_when_its_file_was_closed_and_not_with_another_tables_file() {
     let directory = directory_at(&*storage, "/t");
     let limit = TableLimit::of(Some(1));
     let tables = TableCache::new(DataFiles::new(directory), FILES, limit, blocks).unwrap();
-    let open = |number| tables.get(Placed::table(number, 1), |_| true).unwrap();
+    let open = |number| {
+        tables
+            .get(Placed::table(number, 1), &Arc::default(), |_| true)
+            .unwrap()
+    };
     let read = |table| get(table, b"00003", 500).map(|found| found.unwrap().1.to_vec());
     let (first, second) = (open(1), open(2));
     for table in [&first, &second, &first] {

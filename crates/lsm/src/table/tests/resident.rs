@@ -18,7 +18,7 @@ fn seated(table: &TableReader) -> Vec<bool> {
             return seated;
         };
         let filled = (0..partition.len()).filter(|at| partition.resident().get(*at).is_some());
-        seated.extend(filled.map(|at| table.is_in_cache(partition.child(at).unwrap())));
+        seated.extend(filled.map(|at| table.is_at_hand(partition.child(at).unwrap())));
     }
     seated
 }
