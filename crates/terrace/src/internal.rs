@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub use crate::db::region_home::fuzz_region;
+pub use crate::db::tiers::cache::format::fuzz_cache;
 pub use crate::db::tiers::home::fuzz_tier;
 pub use crate::randomness::Randomness;
 pub use crate::write_buffer::bench::IndexBench;

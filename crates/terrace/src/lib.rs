@@ -72,7 +72,10 @@ pub use db::statistics::{
     ArenaStatistics, KeyspaceReport, LevelStatistics, LevelsReport, MemoryStatistics, Sequences,
     Statistics, SubLevelReport, TableReport, TransactionStatistics, WriteRateStatistics,
 };
-pub use db::tiers::report::{PlacedTable, TierStatistics};
+pub use db::tiers::cache::TierCacheStatistics;
+pub use db::tiers::explanation::PlacedTable;
+pub use db::tiers::meters::TierLatencies;
+pub use db::tiers::report::TierStatistics;
 pub use db::value::Value;
 pub use db::verify::{Problem, VerifyReport};
 pub use db::write::WriteOptions;
@@ -89,7 +92,7 @@ pub use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
 pub use terrace_lsm::compaction::policy::settings::CompactionPolicy;
 pub use terrace_lsm::error::{Error, MissingTier, Result};
 pub use terrace_lsm::key::{KeyspaceId, SequenceNumber};
-pub use terrace_lsm::keyspace_options::KeyspaceOptions;
+pub use terrace_lsm::keyspace_options::{KeyspaceOptions, Placement};
 pub use terrace_lsm::levels::ManifestTail;
 pub use terrace_lsm::region_loss::RegionLoss;
 pub use terrace_lsm::table::Compression;

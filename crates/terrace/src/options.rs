@@ -26,6 +26,7 @@ pub use self::constants::Constants;
 pub use self::file_access::FileAccess;
 pub use self::persist_method::PersistMethod;
 pub use self::read_buffer::{ForwardPolicy, ReadBufferOptions, ReadBufferStructure};
+pub(crate) use self::tiers::MIN_CACHE_BYTES;
 pub use self::tiers::TierOptions;
 use crate::event::EventListener;
 use crate::randomness::Randomness;

@@ -18,9 +18,10 @@ use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStor
 type Parser = fn(&[u8]);
 
 /// The parsers, under the names of their targets in `fuzz/fuzz_targets`.
-const TARGETS: [(&str, Parser); 11] = [
+const TARGETS: [(&str, Parser); 12] = [
     ("arena", internal::fuzz_arena),
     ("block", internal::fuzz_block),
+    ("cache", internal::fuzz_cache),
     ("current", internal::fuzz_current),
     ("edit", internal::fuzz_edit),
     ("forged", internal::fuzz_forged),
@@ -177,6 +178,8 @@ fn bless() {
     save("region", "seed", &region_identity());
     let (tier, manifest) = tier_identity();
     save("tier", "seed", &tier);
+    let golden = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/golden/cache-v1.bin";
+    save("cache", "seed", &fs::read(golden).unwrap());
     save("manifest", "tiers", &manifest);
     let of_tiers = edits(&manifest).into_iter().enumerate();
     // The first ones are like those of any store.

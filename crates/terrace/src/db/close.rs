@@ -28,6 +28,7 @@ impl Store {
         let end_requests = attendant.map(|attendant| attendant.close());
         self.lifecycle.persist_timer.stop();
         self.lifecycle.tombstone_timer.stop();
+        self.lifecycle.placement_timer.stop();
         if let Some(write_rate) = self.writes.backlog.write_rate() {
             write_rate.lift();
         }
@@ -41,6 +42,7 @@ impl Store {
             self.stop_background();
             Ok(())
         });
+        self.files.caches.close();
         *self.lifecycle.counted.lock() = None;
         self.files.visitors.close();
         self.lifecycle.closed.store(true, Ordering::Release);

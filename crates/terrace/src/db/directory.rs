@@ -188,14 +188,27 @@ impl Store {
     }
 }
 
-impl Files {
-    /// Enters the files that are there into the books of their tiers.
-    pub(crate) fn count_files_of_tiers(&self) -> Result<()> {
-        let entries = self.data.entries()?.into_iter();
-        let files = entries.filter(|(_, entry)| FileId::parse(&entry.name).is_some());
-        let files = files.map(|(tier, entry)| (tier, entry.length_bytes));
-        self.space.count_files(files);
+impl Store {
+    /// Counts the files of the tiers, and opens the caches among them.
+    pub(crate) fn take_up_tiers(&self) -> Result<()> {
+        let entries = self.files.count_files_of_tiers()?;
+        let version = Arc::clone(&self.reads.view.load().version);
+        let store_id = self.manifest_log.ledger.lock().state.identity.store_id;
+        self.files
+            .open_caches(&self.options, store_id, &version, &entries);
         Ok(())
+    }
+}
+
+impl Files {
+    /// Enters the files that are there into the books of their tiers. Returns the names in all tiers.
+    fn count_files_of_tiers(&self) -> Result<Vec<(u8, DirectoryEntry)>> {
+        let entries = self.data.entries()?;
+        let files = entries.iter();
+        let files = files.filter(|(_, entry)| FileId::parse(&entry.name).is_some());
+        let files = files.map(|(tier, entry)| (*tier, entry.length_bytes));
+        self.space.count_files(files);
+        Ok(entries)
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) const RESERVE: &str = "RESERVE";
 /// Whether a persist of arenas is in doubt; beside the arenas.
 pub(crate) const PERSISTS: &str = "PERSISTS";
 
+/// Copies of blocks of slower tiers; see `tiers/cache/`.
+pub(crate) const CACHE: &str = "CACHE";
+
 /// Returns whether the number after a file's may be given. Numbers beyond those of writes are never
 /// reached, so a file with one does no harm.
 pub fn leaves_room(number: u64) -> bool {
@@ -71,7 +74,7 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 /// Returns whether a file may belong to a store: all other files in a directory are foreign.
 pub fn is_ours(name: &str) -> bool {
     let name = without_damaged(name);
-    [LOCK, RESERVE, PERSISTS, SOCKET, NEW_SOCKET].contains(&name)
+    [LOCK, RESERVE, PERSISTS, CACHE, SOCKET, NEW_SOCKET].contains(&name)
         || name.starts_with("CURRENT")
         || is_numbered(name, "MANIFEST-")
         || is_arena(name)
@@ -106,6 +109,7 @@ mod tests {
             "LOCK",
             "RESERVE",
             "PERSISTS",
+            "CACHE",
             "inspect",
             "inspect.new",
             "CURRENT",

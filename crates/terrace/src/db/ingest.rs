@@ -62,6 +62,7 @@ impl<'a> Ingestion<'a> {
             bytes: u64::MAX,
             table_bytes,
             makes_room: false,
+            max_sequence: None,
         };
         Ok(Ingestion {
             keyspace,

@@ -22,7 +22,7 @@ use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::policy::Choice;
 use terrace_lsm::compaction::slices::Slice;
 use terrace_lsm::compaction::space::Space;
-use terrace_lsm::compaction::table_ends::End;
+use terrace_lsm::compaction::table_ends::Ends;
 use terrace_lsm::sync::Condvar;
 
 pub(crate) use self::asked_for::Reserved;
@@ -204,7 +204,7 @@ impl Jobs {
 
     /// Divides the job: its slices wait for workers. `ends` has the preferred ends of its output
     /// tables.
-    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>, ends: Arc<[End]>) {
+    pub(crate) fn divided(&self, job: u64, slices: Vec<Slice>, ends: Arc<Ends>) {
         let mut board = self.board.lock();
         if let Some(job) = board.job(job) {
             job.end = slices.len();

@@ -16,6 +16,8 @@ use terrace_lsm::time_profile::TIMED_ONE_IN;
 const LONGEST_NANOSECONDS: u64 = 100_000_000_000;
 /// Two digits are kept, so a figure is at most 1 % off, and a histogram takes 31 KiB.
 const DIGITS: u8 = 2;
+/// Digits of histograms of which a store has many.
+const COARSE_DIGITS: u8 = 1;
 
 /// The histograms of a store.
 #[derive(Debug, Default)]
@@ -45,12 +47,21 @@ pub(crate) struct Latency(Option<parking_lot::Mutex<Histogram<u64>>>);
 
 impl Default for Latency {
     fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NANOSECONDS, DIGITS);
-        Latency(histogram.ok().map(parking_lot::Mutex::new))
+        Latency::of_digits(DIGITS)
     }
 }
 
 impl Latency {
+    /// Returns a histogram that takes 4 KiB, and is at most 10 % off.
+    pub(crate) fn coarse() -> Self {
+        Latency::of_digits(COARSE_DIGITS)
+    }
+
+    fn of_digits(digits: u8) -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NANOSECONDS, digits);
+        Latency(histogram.ok().map(parking_lot::Mutex::new))
+    }
+
     pub(crate) fn record(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if let Some(mut histogram) = self.0.as_ref().and_then(parking_lot::Mutex::try_lock) {
@@ -66,7 +77,7 @@ impl Latency {
         done
     }
 
-    fn distribution(&self, one_in: u32) -> Distribution {
+    pub(crate) fn distribution(&self, one_in: u32) -> Distribution {
         let Some(histogram) = &self.0 else {
             return Distribution::default();
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use terrace_lsm::levels::{Edit, Manifest, ManifestError, ManifestState, TierRecord};
+use terrace_lsm::levels::{Edit, Manifest, ManifestError, ManifestState, Moment, TierRecord};
 use terrace_lsm::region_loss::RegionLoss;
 use terrace_region::Arena;
 
@@ -85,6 +85,7 @@ impl Store {
         edit.region_losses = ledger.loss.into_iter().collect();
         edit.opening_bits = ledger.opening_bits;
         edit.tiers.extend(ledger.tiers.iter().cloned());
+        edit.moments.extend(self.moment_due(ledger, &edit));
         if !edit.tables_added.is_empty() {
             edit.next_table_number = Some(self.files.next_table.load(Ordering::Relaxed));
         }
@@ -100,7 +101,11 @@ impl Store {
             Err(ManifestError::NotWritten(error)) => return Err(error),
         }
         ledger.state.version.mark_removed(&edit);
+        next.version.count_edit(&edit);
         ledger.state = next;
+        if !edit.moments.is_empty() {
+            *self.files.moments.lock() = ledger.state.moments.clone();
+        }
         ledger.loss = None;
         ledger.opening_bits = None;
         ledger.tiers.clear();
@@ -108,6 +113,18 @@ impl Store {
             self.writes.recycle(unused.slot());
         }
         Ok(())
+    }
+
+    /// Returns the moment to note beside a flush: in a store with several tiers, the age of a table may decide
+    /// on its place.
+    fn moment_due(&self, ledger: &Ledger, edit: &Edit) -> Option<Moment> {
+        let sequence = edit.flushed_sequence?;
+        let now = Moment {
+            sequence,
+            seconds: self.lifecycle.clock.unix_seconds().max(1),
+        };
+        let has_choice = self.files.space.is_limited();
+        ledger.state.moments.due(now).filter(|_| has_choice)
     }
 
     /// Fails if the directory is not this owner's any more: then another process may

@@ -8,7 +8,7 @@ mod owners;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_lsm::data_files::DataFiles;
+use terrace_lsm::data_files::{DataFiles, OWN_TIER};
 use terrace_lsm::guard::catch;
 use terrace_lsm::levels::{
     ArenaHome, Identity, Manifest, ManifestOptions, ManifestState, ManifestTail, load, lock_current,
@@ -29,6 +29,7 @@ use crate::db::regions::{open_region, recover_from, refuse_volatile_files};
 use crate::db::snapshot::SnapshotList;
 use crate::db::sparing_storage::spared;
 use crate::db::tiers::finding::{self, FoundTiers};
+use crate::db::tiers::meters::TierMeters;
 use crate::db::tombstones::pause_between_looks;
 use crate::db::unlisted::{Unlisted, of_missing_arena};
 use crate::db::wait_for_lock::wait_for_lock;
@@ -144,7 +145,7 @@ impl Store {
     ) -> Result<()> {
         self.weigh_blocks(&self.reads.view.load().version);
         if self.options.read_only {
-            return self.files.count_files_of_tiers();
+            return self.take_up_tiers();
         }
         self.prepare_for_writes();
         self.become_writable(recovered, unlisted)?;
@@ -159,7 +160,7 @@ impl Store {
         unlisted.keep(&self.files.data)?;
         // Before new tables: a table that was being written at the crash has the next number.
         self.remove_orphans()?;
-        self.files.count_files_of_tiers()?;
+        self.take_up_tiers()?;
         let recovered_bytes = recovered.bytes();
         let first_bytes = first_arena_bytes(recovered_bytes, self.options.arena_bytes);
         // Slots that have become too small go at the place that frees the others.
@@ -173,8 +174,9 @@ impl Store {
     fn start_threads(self: &Arc<Self>) -> Result<()> {
         let started = self.guard("start threads", || {
             self.lifecycle.background.start(self)?;
+            self.files.caches.start()?;
             if self.files.space.is_limited() {
-                self.lifecycle.background.start_migrations(self)?;
+                self.start_placement()?;
             }
             self.start_timers()
         });
@@ -345,8 +347,10 @@ fn find(
     let stored = Durability::of(state.identity.domain);
     let durability = options.durability.unwrap_or(stored);
     refuse_volatile_files(durability, options)?;
-    let data = DataFiles::new(Arc::clone(directory));
-    let tiers = finding::settle(&**storage, directory, options, state, &data)?;
+    let (own, meters) = TierMeters::of_own(directory);
+    let data = DataFiles::new(own);
+    let mut tiers = finding::settle(&**storage, directory, options, state, &data)?;
+    tiers.meters.push((OWN_TIER, meters));
     directory::check_tables(&data, state)?;
     let homes = region_home::settle(&**storage, directory, region_dir, options, state)?;
     let read_as = if durability.same_region_as(stored) {

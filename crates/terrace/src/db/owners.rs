@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use terrace_lsm::data_files::DataFiles;
-use terrace_lsm::levels::{ArenaHome, ObsoleteTables};
+use terrace_lsm::levels::{ArenaHome, Moments, ObsoleteTables};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_lsm::table::TableCache;
@@ -44,6 +44,8 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
+use crate::db::tiers::cache::Caches;
+use crate::db::tiers::heat::HeatBook;
 use crate::db::tiers::migration::Migrations;
 use crate::db::tiers::space::SpaceBook;
 use crate::db::tombstones::SeenTombstones;
@@ -139,10 +141,16 @@ pub(crate) struct Files {
     /// The places of tables.
     pub(crate) data: DataFiles,
     pub(crate) migrations: Migrations,
+    /// The reads of tables of late.
+    pub(crate) heat: HeatBook,
+    /// The times at which sequence numbers had been given.
+    pub(crate) moments: Mutex<Moments>,
     /// The locks on the directories of tiers, by number.
     pub(crate) tier_locks: Mutex<Vec<(u8, Box<dyn Lock>)>>,
     /// The books of the tiers.
     pub(crate) space: Arc<SpaceBook>,
+    /// The caches of tiers for blocks of slower ones.
+    pub(crate) caches: Arc<Caches>,
     pub(crate) file_system: FileSystem,
     pub(crate) storage: Arc<CountingStorage>,
     pub(crate) tables: Arc<TableCache>,
@@ -165,6 +173,7 @@ pub(crate) struct Lifecycle {
     pub(crate) background: Background,
     pub(crate) persist_timer: Timer,
     pub(crate) tombstone_timer: Timer,
+    pub(crate) placement_timer: Timer,
     pub(crate) poison: OnceLock<Error>,
     /// Whether subscribers still have to hear of the poison.
     pub(crate) untold_poison: AtomicBool,

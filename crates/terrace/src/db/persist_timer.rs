@@ -52,6 +52,11 @@ impl Timer {
         Ok(())
     }
 
+    /// Returns whether the thread was started.
+    pub(crate) fn is_started(&self) -> bool {
+        self.handle.lock().is_some()
+    }
+
     fn run(&self, store: &Store, interval: Duration) {
         while self.bell.listen(interval) {
             let has_rung = self.bell.take();

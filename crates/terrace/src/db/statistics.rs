@@ -290,6 +290,28 @@ pub struct LevelStatistics {
     pub tables: usize,
     /// Bytes of their files.
     pub bytes: u64,
+    /// Reads of blocks from devices for users since the opening. A block in memory costs none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub reads: u64,
+    /// Bytes that these read.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub read_bytes: u64,
+    /// Bytes that compactions read from devices since the opening, flushes that take tables along
+    /// included.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub compaction_read_bytes: u64,
+    /// Bytes of the tables that flushes have made here since the opening.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub flushed_bytes: u64,
+    /// Bytes of the tables that bulk loads have made here since the opening.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub loaded_bytes: u64,
+    /// Bytes of the tables that compactions have made here since the opening.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub compaction_written_bytes: u64,
+    /// Bytes of the tables that went to another tier since the opening, while they were here.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub migrated_bytes: u64,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::output::Output;
+use terrace_lsm::compaction::placement::heat::HeatCut;
 use terrace_lsm::data_files::{DataFiles, OWN_TIER, Placed, Stage};
 use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
@@ -61,6 +62,8 @@ pub(crate) struct Expected {
     pub(crate) table_bytes: u64,
     /// Whether the job makes room, and may take what tiers reserve for that.
     pub(crate) makes_room: bool,
+    /// The largest sequence number among their entries; `None` if these are new.
+    pub(crate) max_sequence: Option<SequenceNumber>,
 }
 
 impl Expected {
@@ -70,6 +73,7 @@ impl Expected {
             bytes,
             table_bytes,
             makes_room: true,
+            max_sequence: None,
         }
     }
 }
@@ -78,19 +82,32 @@ impl Expected {
 struct Room {
     book: Arc<SpaceBook>,
     destination: Destination,
+    /// The tiers of tables from these keys on, in their order, where they are not those of `destination`.
+    from: Vec<(Vec<u8>, Vec<u8>)>,
     /// Tables that are still to be written.
     expected: Expected,
 }
 
 impl Room {
-    /// Reserves the bytes of the next table.
-    fn reserve(&self) -> Result<Reservation> {
+    /// Reserves the bytes of the next table, which begins at a key.
+    fn reserve(&self, first_key: &[u8]) -> Result<Reservation> {
         let bytes = self.expected.table_bytes.min(self.expected.bytes);
         let bytes = bytes.max(MIN_RESERVED_BYTES);
         // Blocks, filter and sketches that the size of a table leaves out.
         let beside = MAX_BESIDE_BYTES.min(bytes / 2) + bytes / 16;
-        self.book
-            .reserve(&self.destination, bytes.saturating_add(beside))
+        let bytes = bytes.saturating_add(beside);
+        let behind = self.from.partition_point(|(from, _)| **from <= *first_key);
+        match behind.checked_sub(1).and_then(|at| self.from.get(at)) {
+            None => self.book.reserve(&self.destination, bytes),
+            Some((_, tiers)) => {
+                let tiers = tiers.clone();
+                let destination = Destination {
+                    tiers,
+                    ..self.destination
+                };
+                self.book.reserve(&destination, bytes)
+            }
+        }
     }
 }
 
@@ -138,7 +155,8 @@ impl Store {
         let output = Output::among(levels, &form, self.options.arena_bytes, place);
         let room = Room {
             book: Arc::clone(&self.files.space),
-            destination: self.destination(levels, place.level, expected.makes_room),
+            destination: self.destination(levels, place.level, expected),
+            from: Vec::new(),
             expected,
         };
         TableFiles {
@@ -212,6 +230,20 @@ impl<'a> TableFiles<'a> {
         }
     }
 
+    /// Returns the same, whose tables go to tiers by the reads of their keys.
+    pub(crate) fn with_heat(
+        mut self,
+        store: &Store,
+        levels: &KeyspaceLevels,
+        cuts: &[HeatCut],
+    ) -> Self {
+        let level = self.output.place.level;
+        if let Some(room) = &mut self.room {
+            room.from = store.destinations_by_heat(levels, level, room.expected, cuts);
+        }
+        self
+    }
+
     /// Returns the same, for tombstones of which the oldest reached its first table then.
     pub fn with_oldest_tombstone(self, seconds: Option<u64>) -> Self {
         TableFiles {
@@ -243,7 +275,7 @@ impl<'a> TableFiles<'a> {
         self.files.sync()
     }
 
-    fn begin(&mut self) -> Result<&mut TableWriter> {
+    fn begin(&mut self, first_key: &[u8]) -> Result<&mut TableWriter> {
         if self.open.is_none() {
             let home = self.home;
             let number = home.next_table.fetch_add(1, Ordering::Relaxed);
@@ -262,7 +294,7 @@ impl<'a> TableFiles<'a> {
                 purpose: self.files.purpose,
             };
             let room = self.room.as_ref();
-            let reserved = room.map(Room::reserve);
+            let reserved = room.map(|room| room.reserve(first_key));
             let reserved = reserved.transpose()?;
             let tier = reserved.as_ref().map_or(OWN_TIER, Reservation::tier);
             let placed = Placed::table(number, tier);
@@ -308,7 +340,7 @@ impl TableSink for TableFiles<'_> {
         value: &[u8],
         range: Option<SequenceNumber>,
     ) -> Result<()> {
-        self.begin()?.add_under(key, value, range)
+        self.begin(key.user_key)?.add_under(key, value, range)
     }
 
     fn add_range_tombstone(
@@ -317,7 +349,7 @@ impl TableSink for TableFiles<'_> {
         end: &[u8],
         sequence: SequenceNumber,
     ) -> Result<()> {
-        self.begin()?.add_range_tombstone(start, end, sequence)
+        self.begin(start)?.add_range_tombstone(start, end, sequence)
     }
 
     /// A table with as many keys as its filter may have is a full one.

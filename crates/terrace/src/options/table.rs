@@ -6,7 +6,7 @@
 
 use terrace_lsm::keyspace_options::table::{
     BLOCK_BYTES, COMPRESSION, FILTER_BITS_PER_KEY, LEVEL_RATIO, LEVEL_TIERS, LEVEL1_BYTES,
-    TABLE_BYTES,
+    PINNED_TIERS, PLACEMENT, TABLE_BYTES, TIER_AGES_SECONDS,
 };
 use terrace_lsm::option_table;
 use terrace_lsm::option_table::Applies::AtOpen;
@@ -118,7 +118,7 @@ option_table! {
         accept_region_loss: switch("Consent to an opening without the unflushed writes of a lost region");
         tiers:
             option("Directories for tables, from the fastest device to the slowest",
-                Values::Other("a list of groups with name, directory, capacity_bytes, reserve_bytes and profile"))
+                Values::Other("a list of groups with name, directory, three sizes in bytes and profile"))
                 .unset("the store's own directory alone",
                     "[{ name = \"disk\", directory = \"/mnt/disk/tables\" }]");
         accept_tier_loss: switch("Consent to an opening without the tables of a missing tier");
@@ -152,5 +152,8 @@ option_table! {
         level1_bytes: LEVEL1_BYTES.applying(AtOpen);
         level_ratio: LEVEL_RATIO.applying(AtOpen);
         level_tiers: LEVEL_TIERS.applying(AtOpen);
+        placement: PLACEMENT.applying(AtOpen);
+        pinned_tiers: PINNED_TIERS.applying(AtOpen);
+        tier_ages_seconds: TIER_AGES_SECONDS.applying(AtOpen);
     } without { }
 }

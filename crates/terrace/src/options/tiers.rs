@@ -8,6 +8,10 @@ use terrace_storage::DeviceProfile;
 use crate::options::Options;
 use crate::{Error, Result};
 
+/// Minimum size of the cache of a tier.
+pub(crate) const MIN_CACHE_BYTES: u64 = 128 << 10;
+/// Maximum size of the cache of a tier.
+const MAX_CACHE_BYTES: u64 = 1 << 44;
 /// Maximum number of tiers that options name.
 const MAX_TIERS: usize = 64;
 
@@ -60,6 +64,14 @@ pub struct TierOptions {
         serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
     )]
     pub reserve_bytes: u64,
+    /// Bytes of the capacity for a cache: a file there holds blocks of tables in slower tiers, those that lookups
+    /// read most often. It takes memory, too: about 1 % of its size with blocks of 4 KiB. 0 for none; the
+    /// manifest does not remember it. Default: 0.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "terrace_lsm::byte_size::deserialize")
+    )]
+    pub cache_bytes: u64,
     /// Speed and price of the device, as `terrace tier probe` measures them. Where every tier has one, the read
     /// latency gives the order of tiers. Default: none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -99,6 +111,23 @@ impl TierOptions {
             return Err(Error::invalid(format!(
                 "tiers.reserve_bytes of {name} is {}; it must be below capacity_bytes",
                 self.reserve_bytes
+            )));
+        }
+        let accepted = MIN_CACHE_BYTES..=MAX_CACHE_BYTES;
+        if self.cache_bytes > 0 && !accepted.contains(&self.cache_bytes) {
+            return Err(Error::invalid(format!(
+                "tiers.cache_bytes of {name} is {}; it must be 0, or from {MIN_CACHE_BYTES} to {MAX_CACHE_BYTES}",
+                self.cache_bytes
+            )));
+        }
+        let kept_bytes = self.reserve_bytes.saturating_add(self.cache_bytes);
+        if self
+            .capacity_bytes
+            .is_some_and(|capacity| capacity <= kept_bytes)
+        {
+            return Err(Error::invalid(format!(
+                "tiers.cache_bytes of {name} is {}; with reserve_bytes it must be below capacity_bytes",
+                self.cache_bytes
             )));
         }
         let figures = self.profile.unwrap_or_default().figures();
@@ -172,6 +201,22 @@ mod tests {
                     ..disk.clone()
                 }],
                 "tiers.reserve_bytes of disk is 10",
+            ),
+            (
+                vec![TierOptions {
+                    cache_bytes: 1000,
+                    ..disk.clone()
+                }],
+                "tiers.cache_bytes of disk is 1000; it must be 0, or from 131072",
+            ),
+            (
+                vec![TierOptions {
+                    capacity_bytes: Some(1 << 20),
+                    reserve_bytes: 1 << 19,
+                    cache_bytes: 1 << 19,
+                    ..disk.clone()
+                }],
+                "with reserve_bytes it must be below capacity_bytes",
             ),
         ] {
             let error = refusal(tiers).unwrap_err();

@@ -12,7 +12,7 @@
 //! recognised. [`verdict::Verdict::LastFrame`] counts those, and the tests hold the damage to its place.
 //!
 //! `TERRACE_FLIP_STRIDE` sets how many bytes lie between two flips in tables and arenas (13 by
-//! default; 1 flips a bit of every byte). Manifest and `CURRENT` are always flipped byte by byte.
+//! default; 1 flips a bit of every byte). Manifest, `CURRENT` and `TIER` are always flipped byte by byte.
 
 #[path = "../image/mod.rs"]
 mod image;
@@ -22,7 +22,7 @@ mod specimen;
 mod support;
 mod verdict;
 
-use specimen::{End, Specimen, specimens};
+use specimen::{End, Specimen, specimens, tiered};
 use verdict::{Damage, Tally};
 
 fn stride() -> usize {
@@ -30,7 +30,7 @@ fn stride() -> usize {
 }
 
 fn is_small(name: &str) -> bool {
-    name == "CURRENT" || name.starts_with("MANIFEST-")
+    name == "CURRENT" || name.starts_with("MANIFEST-") || name.ends_with("/TIER")
 }
 
 /// Flips a bit at every place of every file.
@@ -53,7 +53,8 @@ fn flip_bits(specimen: &Specimen) -> Tally {
             specimen.try_damage(&damaged, &damage, &mut tally);
             // Every byte of a table and of `CURRENT` is under a checksum that reading verifies, but for
             // the sketches of a table, which no reader asks.
-            let is_covered = name.ends_with(".table") || name == "CURRENT";
+            let is_covered =
+                name.ends_with(".table") || name == "CURRENT" || name.ends_with("/TIER");
             let is_found = tally.right == right || specimen.is_found_by_verify(&damaged);
             assert!(!is_covered || is_found, "{damage} is not found");
         }
@@ -170,6 +171,24 @@ fn a_flipped_bit_after_a_power_cut_is_found_or_reported() {
     let tally = flip_bits(&specimen);
     println!("{tally:?}");
     assert!(tally.refused > 0 && tally.unreadable > 0 && tally.dropped > 0);
+}
+
+#[test]
+fn a_flipped_bit_in_any_tier_is_found_or_harmless() {
+    for end in [End::Closed, End::Killed] {
+        let tally = flip_bits(&tiered(end));
+        println!("{end:?}: {tally:?}");
+        assert!(tally.refused > 0 && tally.unreadable > 0);
+    }
+}
+
+#[test]
+fn a_file_of_a_tier_that_is_cut_missing_or_exchanged_is_found() {
+    let specimen = tiered(End::Closed);
+    for tally in [change_lengths(&specimen), exchange_files(&specimen)] {
+        println!("{tally:?}");
+        assert!(tally.refused > 0);
+    }
 }
 
 #[test]

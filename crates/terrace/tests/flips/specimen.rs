@@ -6,18 +6,40 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use terrace::{
-    Background, CompactionPolicy, Db, Error, KeyspaceOptions, Options, WriteBatch, WriteOptions,
+    Background, CompactionPolicy, Db, Error, KeyspaceOptions, Options, TierOptions, WriteBatch,
+    WriteOptions,
 };
 use terrace_storage::{CrashSwitch, SimulatedStorage};
 use terrace_tools::inspect;
 
-use crate::image::{Image, STORE};
+use crate::image::{Image, STORE, TIERS};
 use crate::observation::{Content, Observation};
 use crate::support;
 use crate::verdict::{Damage, Tally, Verdict};
 
 /// The boot in which the specimens are made.
 const BOOT: u64 = 1;
+
+/// Returns the tiers of levels such that a specimen has tables in each.
+fn level_tiers() -> Vec<String> {
+    ["fast", "fast", "fast", "middle", "slow"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// Returns the options with three tiers. Levels hold little, so that many are used.
+fn with_tiers(mut options: Options) -> Options {
+    let [middle, slow] = TIERS;
+    options.tiers = vec![
+        TierOptions::of_store("fast"),
+        TierOptions::new("middle", middle),
+        TierOptions::new("slow", slow),
+    ];
+    options.default_keyspace.level_tiers = level_tiers();
+    options.default_keyspace.level1_bytes = 1 << 10;
+    options.default_keyspace.level_ratio = 2;
+    options
+}
 
 fn options(disk: &SimulatedStorage) -> Options {
     let base = support::script::tiny(Options {
@@ -81,6 +103,7 @@ impl End {
 /// A store's files and the contents that they must give back.
 pub struct Specimen {
     end: End,
+    has_tiers: bool,
     pub image: Image,
     /// The content after each number of batches.
     states: Vec<Content>,
@@ -92,12 +115,19 @@ pub struct Specimen {
 }
 
 impl Specimen {
-    fn new(end: End, batches: usize, seed: u64) -> Specimen {
+    fn new(end: End, batches: usize, seed: u64, has_tiers: bool) -> Specimen {
         let mut random = SmallRng::seed_from_u64(seed);
         let disk = SimulatedStorage::new(BOOT, CrashSwitch::new());
         let options = Options {
-            compaction_policy: end.policy(),
+            compaction_policy: match has_tiers {
+                true => CompactionPolicy::Leveled,
+                false => end.policy(),
+            },
             ..options(&disk)
+        };
+        let options = match has_tiers {
+            true => with_tiers(options),
+            false => options,
         };
         let db = Db::open(STORE, options).unwrap();
         let mut states = vec![Content::new()];
@@ -144,6 +174,8 @@ impl Specimen {
             used >= 2 && levels.len() >= used,
             "only {used} levels hold tables"
         );
+        let tiers = db.tiers();
+        assert!(tiers.iter().all(|tier| tier.tables > 0), "{tiers:?}");
         let mut image = Image::of(&disk);
         let last_frame = first_difference(&before_last, &image);
         if end == End::Closed {
@@ -154,12 +186,22 @@ impl Specimen {
         assert!(image.files.contains_key("CURRENT"));
         Specimen {
             end,
+            has_tiers,
             image,
             states,
             persisted,
             keys,
             last_frame,
         }
+    }
+
+    /// Returns options for opening its damaged files. Tables stay in their tiers.
+    fn resting(&self, disk: &SimulatedStorage) -> Options {
+        let mut options = resting(disk);
+        if self.has_tiers {
+            options.default_keyspace.level_tiers = level_tiers();
+        }
+        options
     }
 
     /// Returns the boot in which the specimen's files are opened.
@@ -179,7 +221,7 @@ impl Specimen {
                 STORE,
                 Options {
                     read_only,
-                    ..resting(&disk)
+                    ..self.resting(&disk)
                 },
             );
             let verdict = match opened {
@@ -195,7 +237,7 @@ impl Specimen {
             match &verdict {
                 Verdict::Right => {}
                 Verdict::Refused(error) | Verdict::Unreadable(error) => {
-                    check_error(error, &context());
+                    check_error(error, damage, &context());
                     check_evidence(damaged, &Image::of(&disk), &verdict, &context());
                 }
                 Verdict::Dropped => assert_ne!(self.end, End::Closed, "{}", context()),
@@ -207,7 +249,8 @@ impl Specimen {
             }
             tally.count(&verdict);
             if matches!(verdict, Verdict::Unreadable(_)) && read_only {
-                let report = inspect::verify(STORE.as_ref(), resting(&disk), |_, _| {}).unwrap();
+                let report =
+                    inspect::verify(STORE.as_ref(), self.resting(&disk), |_, _| {}).unwrap();
                 assert!(!report.problems.is_empty(), "{damage} is not verified");
             }
         }
@@ -215,7 +258,7 @@ impl Specimen {
 
     pub fn is_found_by_verify(&self, damaged: &Image) -> bool {
         let disk = damaged.disk(self.boot());
-        let report = inspect::verify(STORE.as_ref(), resting(&disk), |_, _| {}).unwrap();
+        let report = inspect::verify(STORE.as_ref(), self.resting(&disk), |_, _| {}).unwrap();
         !report.problems.is_empty()
     }
 
@@ -242,7 +285,12 @@ impl Specimen {
 pub fn specimens(end: End) -> impl Iterator<Item = Specimen> {
     [150, 163, 171]
         .into_iter()
-        .map(move |batches| Specimen::new(end, batches, batches as u64))
+        .map(move |batches| Specimen::new(end, batches, batches as u64, false))
+}
+
+/// Returns a specimen with tables in each of three tiers.
+pub fn tiered(end: End) -> Specimen {
+    Specimen::new(end, 150, 150, true)
 }
 
 /// Returns whether the opening says that writes at the end may be missing.
@@ -265,19 +313,26 @@ fn first_difference(before: &Image, after: &Image) -> Option<(String, usize)> {
 }
 
 /// Checks that damage is reported as damage, with the place.
-fn check_error(error: &Error, context: &str) {
+fn check_error(error: &Error, damage: &Damage<'_>, context: &str) {
     let is_typed = matches!(
         error,
         Error::Corruption { .. }
             | Error::Unsupported { .. }
             | Error::NoStore { .. }
             | Error::RegionLost { .. }
+            | Error::TierLost { .. }
+            | Error::WrongTier { .. }
     );
     assert!(is_typed, "{context}");
-    assert!(
-        error.to_string().contains(STORE),
-        "no file is named: {context}"
-    );
+    // A file of a tier has its path as its name.
+    let text = error.to_string();
+    let tier = TIERS.into_iter().find(|tier| damage.file.starts_with(tier));
+    let is_named = match tier {
+        Some(_) if damage.is_flip() => text.contains(damage.file),
+        Some(tier) => text.contains(tier),
+        None => [STORE].iter().chain(&TIERS).any(|path| text.contains(path)),
+    };
+    assert!(is_named, "no file is named: {context}");
 }
 
 /// Checks that a store that could not be opened, or not be read in full, has lost no table and no

@@ -51,6 +51,11 @@ pub struct Damage<'a> {
 }
 
 impl Damage<'_> {
+    /// Returns whether one bit differs, and so one file is at fault.
+    pub fn is_flip(&self) -> bool {
+        self.what.ends_with("flipped")
+    }
+
     pub fn touches(&self, frame: Option<&(String, usize)>) -> bool {
         // A frame starts at a multiple of 8, and its first bytes may be those from before.
         frame.is_some_and(|(file, start)| self.file == file && self.offset >= start & !63)

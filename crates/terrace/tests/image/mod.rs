@@ -9,7 +9,10 @@ use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStor
 /// Directory of a store on its simulated disk.
 pub const STORE: &str = "/store";
 
-/// Every file of a store but its lock.
+/// Directories of further tiers, for stores that have some.
+pub const TIERS: [&str; 2] = ["/middle", "/slow"];
+
+/// Every file of a store but its locks. A file in the directory of a tier has its whole path as its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     pub files: BTreeMap<String, Vec<u8>>,
@@ -24,6 +27,14 @@ impl Image {
                 files.insert(entry.name.clone(), read(disk, &entry.name));
             }
         }
+        for tier in TIERS {
+            for entry in disk.list(Path::new(tier)).unwrap_or_default() {
+                if entry.name != "LOCK" {
+                    let name = format!("{tier}/{}", entry.name);
+                    files.insert(name.clone(), read(disk, &name));
+                }
+            }
+        }
         Image { files }
     }
 
@@ -31,7 +42,11 @@ impl Image {
     /// id: their files survived the death of a process, and not that of the machine.
     pub fn disk(&self, boot: u64) -> SimulatedStorage {
         let disk = SimulatedStorage::new(boot, CrashSwitch::new());
-        disk.create_directory(Path::new(STORE)).unwrap();
+        let tiers = TIERS.into_iter().filter(|tier| self.has_tier(tier));
+        let directories: Vec<&Path> = [STORE].into_iter().chain(tiers).map(Path::new).collect();
+        for directory in &directories {
+            disk.create_directory(directory).unwrap();
+        }
         for (name, bytes) in &self.files {
             let path = Path::new(STORE).join(name);
             let file = disk
@@ -40,8 +55,16 @@ impl Image {
             file.write_at(bytes, 0, Purpose::Other).unwrap();
             file.sync(Purpose::Other).unwrap();
         }
-        disk.sync_directory(Path::new(STORE)).unwrap();
+        for directory in directories {
+            disk.sync_directory(directory).unwrap();
+        }
         disk
+    }
+
+    /// Returns whether a file lies in the directory of a tier.
+    fn has_tier(&self, tier: &str) -> bool {
+        let mut names = self.files.keys();
+        names.any(|name| Path::new(name).starts_with(tier))
     }
 
     /// Returns the image with one file changed.

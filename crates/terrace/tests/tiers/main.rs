@@ -2,15 +2,18 @@
 //!
 //! `TERRACE_CRASH_STRIDE` sets how many steps lie between two crash points (1: exhaustive).
 
+mod cache;
 mod crash;
 mod homes;
 mod loss;
 mod migration;
 mod model;
+mod placement;
 mod repair;
 mod space;
 #[path = "../support/mod.rs"]
 mod support;
+mod traffic;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use terrace_lsm::compaction::slices::{
     Sample, Slice, bytes_of, divide, recount, slice_bytes, slice_bytes_within, table_bytes_within,
 };
 use terrace_lsm::compaction::space::{Space, part_that_stays};
-use terrace_lsm::compaction::table_ends::{TableEnds, align, wanted, with_distances};
+use terrace_lsm::compaction::table_ends::{Ends, TableEnds, align, wanted, with_distances};
 use terrace_lsm::cursor::{Cursor, MergingCursor};
 use terrace_lsm::levels::{SubLevelCursor, Table};
 use terrace_lsm::range_tombstones::RangeTombstones;
@@ -95,17 +95,13 @@ impl Store {
         if !reserved? {
             return Ok(false);
         }
-        let levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
-        self.metrics.events.record(EventKind::MergeBegun {
-            job: begun.job,
-            keyspace: begun.keyspace,
-            reason: choice.reason.to_string(),
-            input_levels: levels.into_iter().collect(),
-            output_level: choice.output.level,
-            tables: choice.inputs.len(),
-            input_bytes,
-            slices: slices.len(),
-        });
+        self.metrics
+            .events
+            .record(merge_begun(begun, input_bytes, slices.len()));
+        let ends = Ends {
+            near: ends,
+            heat: self.heat_cuts(levels, choice)?,
+        };
         self.compactor.jobs.divided(begun.job, slices, ends.into());
         Ok(true)
     }
@@ -163,9 +159,11 @@ impl Store {
             bytes: work.expected_bytes,
             table_bytes,
             makes_room: choice.frees_space(),
+            max_sequence: in_slice.clone().map(|input| input.table.max_sequence).max(),
         };
         let mut sink = self
             .table_files(levels, choice.output, Purpose::Compaction, expected)
+            .with_heat(self, levels, &work.ends.heat)
             .with_oldest_tombstone(self.lifecycle.oldest_tombstone(in_slice));
         let mut versions = Counted::new(self.files.inputs(choice, slice, &rules));
         let merged = merge(
@@ -186,6 +184,21 @@ impl Store {
             }),
             Err(error) => self.settle_files(files, Err(error)),
         }
+    }
+}
+
+fn merge_begun(begun: &Begun, input_bytes: u64, slices: usize) -> EventKind {
+    let choice = &begun.choice;
+    let input_levels: BTreeSet<u8> = choice.inputs.iter().map(|i| i.place.level).collect();
+    EventKind::MergeBegun {
+        job: begun.job,
+        keyspace: begun.keyspace,
+        reason: choice.reason.to_string(),
+        input_levels: input_levels.into_iter().collect(),
+        output_level: choice.output.level,
+        tables: choice.inputs.len(),
+        input_bytes,
+        slices,
     }
 }
 

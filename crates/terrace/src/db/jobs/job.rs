@@ -7,7 +7,7 @@ use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::policy::{Choice, Input};
 use terrace_lsm::compaction::slices::Slice;
 use terrace_lsm::compaction::space::Space;
-use terrace_lsm::compaction::table_ends::End;
+use terrace_lsm::compaction::table_ends::Ends;
 use terrace_lsm::levels::{KeyRange, TableMeta};
 
 use super::under_way::Progress;
@@ -24,7 +24,7 @@ pub(super) struct Job {
     /// Slices in key order; none before the job is divided, and none for a move.
     pub(super) slices: Vec<Slice>,
     /// The preferred ends of its output tables.
-    pub(super) ends: Arc<[End]>,
+    pub(super) ends: Arc<Ends>,
     pub(super) space: Space,
     /// Whether all the space that it needs is kept free of other merges. If not, it goes on as long
     /// as there is room for a slice.
@@ -57,7 +57,7 @@ pub(crate) struct SliceWork {
     pub(crate) choice: Arc<Choice>,
     pub(crate) number: usize,
     pub(crate) slice: Slice,
-    pub(crate) ends: Arc<[End]>,
+    pub(crate) ends: Arc<Ends>,
     /// Bytes that this slice is expected to write.
     pub(crate) expected_bytes: u64,
     /// Bytes of the inputs that go with its edit.

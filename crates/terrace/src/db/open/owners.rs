@@ -42,7 +42,9 @@ use crate::db::snapshot::SnapshotList;
 use crate::db::sources::Sources;
 use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
+use crate::db::tiers::cache::Caches;
 use crate::db::tiers::finding::FoundTiers;
+use crate::db::tiers::heat::HeatBook;
 use crate::db::tiers::migration::Migrations;
 use crate::db::tiers::space::SpaceBook;
 use crate::db::tombstones::SeenTombstones;
@@ -148,9 +150,14 @@ pub(super) fn files(
     unlisted: &Unlisted,
     memory: &MemoryBudget,
 ) -> Result<Files> {
+    state.version.settle_levels();
+    let space = SpaceBook::new(with_directories(&tiers.records, &data), &tiers.meters);
     Ok(Files {
         migrations: Migrations::default(),
-        space: SpaceBook::new(with_directories(&tiers.records, &data), &tiers.counters),
+        heat: HeatBook::default(),
+        moments: Mutex::new(state.moments.clone()),
+        caches: Caches::new(Arc::clone(&space)),
+        space,
         tier_locks: Mutex::new(tiers.locks),
         path: path.to_path_buf(),
         file_system: directory.file_system()?,
@@ -183,6 +190,7 @@ pub(super) fn lifecycle(
         clock,
         background: Background::new(options.background, options.compaction_threads),
         persist_timer: Timer::new("terrace-persist", Store::persist_if_behind),
+        placement_timer: Timer::new("terrace-place", Store::look_at_placement),
         tombstone_timer: Timer::new("terrace-upkeep", Store::look_at_tables)
             .with_bell(Arc::clone(snapshots.bell())),
         poison: OnceLock::new(),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_lsm::levels::{ArenaHome, LEVELS, Version};
+use terrace_lsm::table::DeviceReads;
 use terrace_storage::{IoStatistics, Storage};
 
 use super::{ArenaStatistics, LevelStatistics, MemoryStatistics, Sequences, Statistics};
@@ -181,7 +182,8 @@ fn count(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-fn level_totals(version: &Version) -> Vec<LevelStatistics> {
+/// Returns the sizes of levels and their traffic, all keyspaces together.
+pub(super) fn level_totals(version: &Version) -> Vec<LevelStatistics> {
     let mut totals = vec![LevelStatistics::default(); LEVELS];
     for levels in version.keyspaces.values() {
         for (total, level) in totals.iter_mut().zip(&levels.levels) {
@@ -189,6 +191,23 @@ fn level_totals(version: &Version) -> Vec<LevelStatistics> {
             total.tables += level.tables().count();
             total.bytes += level.size_bytes();
         }
+    }
+    for (total, traffic) in totals.iter_mut().zip(version.obsolete().traffic()) {
+        let DeviceReads {
+            operations,
+            bytes,
+            compaction_bytes,
+        } = traffic.reads;
+        *total = LevelStatistics {
+            reads: operations,
+            read_bytes: bytes,
+            compaction_read_bytes: compaction_bytes,
+            flushed_bytes: traffic.flushed_bytes,
+            loaded_bytes: traffic.loaded_bytes,
+            compaction_written_bytes: traffic.compacted_bytes,
+            migrated_bytes: traffic.migrated_bytes,
+            ..*total
+        };
     }
     totals
 }

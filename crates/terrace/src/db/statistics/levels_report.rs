@@ -6,6 +6,8 @@ use std::sync::Arc;
 use terrace_lsm::compaction::policy::described_by;
 use terrace_lsm::levels::{FIRST_FLUSH_AGE, KeyspaceLevels, Place, SubLevel, Table};
 
+use super::LevelStatistics;
+use super::collection::level_totals;
 use crate::SequenceNumber;
 use crate::db::Store;
 use crate::db::compaction_history::Compaction;
@@ -27,6 +29,9 @@ pub struct LevelsReport {
     /// [`Db::compactions`](crate::Db::compactions).
     #[cfg_attr(feature = "serde", serde(default))]
     pub compactions: Vec<Compaction>,
+    /// Levels 0, 1, 2, ... of all keyspaces together, with their traffic since the opening.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub totals: Vec<LevelStatistics>,
 }
 
 /// The levels of one keyspace.
@@ -126,6 +131,7 @@ impl Store {
             keyspaces: keyspaces.collect(),
             tables_to_delete: self.files.tables_to_delete() as u64,
             compactions: self.metrics.compactions.kept(&version),
+            totals: level_totals(&version),
         }
     }
 }

@@ -6,8 +6,10 @@ use terrace_lsm::data_files::OWN_TIER;
 use terrace_lsm::levels::{Edit, TableRemoved, TierRecord, TierUse};
 use terrace_lsm::things::things;
 
-use super::finding::{counted, identities_of, make};
+use super::cache::TierCache;
+use super::finding::{identities_of, make};
 use super::home;
+use super::meters::TierMeters;
 use crate::db::Store;
 use crate::db::ledger::Ledger;
 use crate::db::owners::Files;
@@ -19,6 +21,11 @@ impl Store {
     pub(crate) fn add_tier(self: &Arc<Self>, given: &TierOptions) -> Result<()> {
         self.check_writable()?;
         given.check()?;
+        if given.cache_bytes > 0 {
+            return Err(Error::invalid(
+                "tiers.cache_bytes is for the options of an opening; add the tier without it, and name it there",
+            ));
+        }
         let Some(path) = &given.directory else {
             return Err(Error::invalid(
                 "tiers.directory is unset; a tier that is added needs a directory of its own",
@@ -46,13 +53,13 @@ impl Store {
             (path, number, &others),
         )?;
         self.record_tier(&mut ledger, record.clone())?;
-        let (directory, counters) = counted(directory);
+        let (directory, meters) = TierMeters::of_other(directory);
         self.files.data.add_tier(number, Arc::clone(&directory));
-        self.files.space.add(record, directory, counters);
+        self.files.space.add(record, directory, meters);
         self.files.tier_locks.lock().push((number, lock));
         drop(ledger);
         if self.options.background == Background::Threads {
-            self.lifecycle.background.start_migrations(self)?;
+            self.start_placement()?;
         }
         self.lifecycle.background.migration_wanted(self);
         Ok(())
@@ -92,7 +99,9 @@ impl Store {
         if removed.is_err() {
             space.set_state(tier.number, tier.state);
         }
-        removed
+        drop(ledger);
+        end_cache(removed?);
+        Ok(())
     }
 
     /// Gives up a missing tier with the tables in it. Older versions of their keys, and keys that they
@@ -119,8 +128,9 @@ impl Store {
             tables_removed,
             ..Edit::default()
         };
-        self.leave_tier(&mut ledger, tier, edit)?;
+        let cache = self.leave_tier(&mut ledger, tier, edit)?;
         drop(ledger);
+        end_cache(cache);
         let version = Arc::clone(&self.reads.view.load().version);
         for keyspace in version.keyspaces.keys() {
             // Older versions count again.
@@ -131,8 +141,14 @@ impl Store {
         Ok(tables)
     }
 
-    /// Records that a tier is removed, with the rest of the edit, and lets its directory go.
-    fn leave_tier(&self, ledger: &mut Ledger, tier: TierRecord, edit: Edit) -> Result<()> {
+    /// Records that a tier is removed, with the rest of the edit, and lets its directory go. Returns its cache, for
+    /// [`end_cache`] when the ledger is free.
+    fn leave_tier(
+        &self,
+        ledger: &mut Ledger,
+        tier: TierRecord,
+        edit: Edit,
+    ) -> Result<Option<Arc<TierCache>>> {
         let number = tier.number;
         let state = TierUse::Removed;
         let edit = Edit {
@@ -140,6 +156,7 @@ impl Store {
             ..edit
         };
         self.record_and_show(ledger, edit)?;
+        let cache = self.files.take_cache(number);
         if let Ok(directory) = self.files.data.directory(number) {
             // A failure leaves a file that names a removed tier: such a directory may be taken again.
             let _ = home::give_up(&*directory);
@@ -148,7 +165,7 @@ impl Store {
         self.files.space.remove(number);
         let mut locks = self.files.tier_locks.lock();
         locks.retain(|(tier, _)| *tier != number);
-        Ok(())
+        Ok(cache)
     }
 
     fn change_tier(&self, ledger: &mut Ledger, tier: TierRecord) -> Result<()> {
@@ -164,6 +181,13 @@ impl Store {
             ..Edit::default()
         };
         self.record(ledger, edit)
+    }
+}
+
+/// Ends the cache of a tier that was removed. That waits for its writer.
+fn end_cache(cache: Option<Arc<TierCache>>) {
+    if let Some(cache) = cache {
+        cache.discard();
     }
 }
 

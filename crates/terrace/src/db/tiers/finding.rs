@@ -11,11 +11,10 @@ use std::sync::Arc;
 use terrace_lsm::data_files::{DataFiles, FileId, LostTier, OWN_TIER};
 use terrace_lsm::error::MissingTier;
 use terrace_lsm::levels::{ManifestState, TierRecord, TierUse};
-use terrace_storage::{
-    CountingLayer, Directory, Escaped, FileIdentity, LayeredDirectory, Lock, Storage,
-};
+use terrace_storage::{Directory, Escaped, FileIdentity, Lock, Storage};
 
 use super::home::{self, TierIdentity, examine, wrong};
+use super::meters::TierMeters;
 use crate::db::directory::open_if_there;
 use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
 use crate::options::{Options, TierOptions};
@@ -32,8 +31,8 @@ pub(crate) struct FoundTiers {
     /// Those that the next edit has to record.
     pub(crate) changed: Vec<TierRecord>,
     pub(crate) locks: Vec<(u8, Box<dyn Lock>)>,
-    /// The counters of the directories beside the store's own.
-    pub(crate) counters: Vec<(u8, CountingLayer)>,
+    /// The meters of the directories that are at hand.
+    pub(crate) meters: Vec<(u8, TierMeters)>,
 }
 
 /// The place to look for tiers, and the facts that decide.
@@ -81,8 +80,8 @@ pub(crate) fn settle(
             Some(directory) => {
                 let lock = search.lock(&*directory, record)?;
                 found.locks.extend(lock.map(|lock| (number, lock)));
-                let (directory, counters) = counted(directory);
-                found.counters.push((number, counters));
+                let (directory, meters) = TierMeters::of_other(directory);
+                found.meters.push((number, meters));
                 data.add_tier(number, directory);
             }
             None => data.lose_tier(number, lost(record)),
@@ -295,8 +294,8 @@ impl Search<'_> {
             let place = (path.as_path(), number, others.as_slice());
             let (record, directory, lock) =
                 make(self.storage, self.store, decided_by, given, place)?;
-            let (directory, counters) = counted(directory);
-            found.counters.push((number, counters));
+            let (directory, meters) = TierMeters::of_other(directory);
+            found.meters.push((number, meters));
             data.add_tier(number, directory);
             found.records.push(record);
             found.locks.push((number, lock));
@@ -328,13 +327,6 @@ fn foreign(store: &Path, directory: &Path, store_id: u128, found: TierIdentity) 
         )
     };
     wrong(store, directory, detail)
-}
-
-/// Has what is done in a directory counted by itself, beside the counts of the store.
-pub(super) fn counted(directory: Arc<dyn Directory>) -> (Arc<dyn Directory>, CountingLayer) {
-    let counters = CountingLayer::default();
-    let directory = LayeredDirectory::new(directory, counters.clone());
-    (Arc::new(directory), counters)
 }
 
 /// Returns the identities of the directories of all tiers that are at hand.

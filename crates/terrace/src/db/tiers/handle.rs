@@ -12,8 +12,8 @@ impl Db {
             .unwrap_or_default()
     }
 
-    /// Makes a directory a tier of the store. It is the slowest one of all, and tables may go there when this
-    /// returns. The store remembers it: later openings need no option for it.
+    /// Makes a directory a tier of the store. It is the slowest one of all, unless every tier has a profile.
+    /// Tables may go there when this returns. The store remembers it: later openings need no option for it.
     ///
     /// ```
     /// use terrace::{Db, Options, TierOptions};

@@ -56,7 +56,8 @@ pub(super) fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<
     }
     for entry in entries {
         match entry.name.as_str() {
-            file_names::LOCK | TEMPORARY_NAME => {}
+            // A tier that was removed may have left its cache.
+            file_names::LOCK | file_names::CACHE | TEMPORARY_NAME => {}
             _ if entry.is_of_file_system() => {}
             name if FileId::parse(name).is_some() => {
                 let detail = "the file is missing, but tables are there";

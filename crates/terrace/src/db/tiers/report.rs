@@ -1,16 +1,15 @@
-//! The tiers in statistics, and the reason why a table lies where it lies.
+//! The tiers in statistics.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use terrace_lsm::compaction::placement::{TierFacts, tiers_for};
+use terrace_lsm::data_files::OWN_TIER;
 use terrace_lsm::levels::{LEVELS, TierUse};
 use terrace_storage::{CountingLayer, DeviceProfile, IoStatistics, Purpose};
 
-use super::destination::{bytes_of_levels, facts_of};
-use crate::Result;
+use super::cache::TierCacheStatistics;
+use super::meters::TierLatencies;
 use crate::db::Store;
-use crate::db::keyspaces::live;
 use crate::db::owners::Files;
 
 /// A tier of a store.
@@ -44,12 +43,18 @@ pub struct TierStatistics {
     pub tables: u64,
     /// Bytes of listed tables in levels 0, 1, 2 and so on.
     pub level_bytes: Vec<u64>,
+    /// Cache for blocks of slower tiers, if the options of the opening name one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub cache: Option<TierCacheStatistics>,
     /// Speed and price of the device, if they are known.
     pub profile: Option<DeviceProfile>,
     /// Bytes and operations since the store was opened, by purpose. Those of arenas and of the manifest are
     /// none of a tier.
     #[cfg_attr(feature = "serde", serde(with = "terrace_lsm::serial::io"))]
     pub io: IoStatistics,
+    /// Durations of operations. Only a store of several tiers takes them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub latencies: TierLatencies,
 }
 
 /// The purposes of reads and writes of tables.
@@ -60,25 +65,6 @@ const TABLES: [Purpose; 5] = [
     Purpose::Read,
     Purpose::Other,
 ];
-
-/// A table, and the reason for its tier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct PlacedTable {
-    /// The table's number.
-    pub number: u64,
-    /// The level that it is in.
-    pub level: u8,
-    /// The bytes of its file.
-    pub size_bytes: u64,
-    /// The name of the tier that its file lies in.
-    pub tier: String,
-    /// The names of the tiers that a new table of this level would ask for room, the first one first.
-    pub wanted: Vec<String>,
-    /// The reason, in words.
-    pub reason: String,
-}
 
 impl Store {
     /// Returns the tiers with their books, from the fastest to the slowest.
@@ -96,7 +82,7 @@ impl Store {
         let accounts = self.files.space.accounts();
         let others = accounts
             .iter()
-            .filter_map(|account| account.counters.as_ref());
+            .filter_map(|account| account.meters.counters.as_ref());
         let others: Vec<IoStatistics> = others.map(CountingLayer::snapshot).collect();
         let own = others
             .iter()
@@ -126,68 +112,20 @@ impl Store {
                 room_bytes: account.room_bytes(false).unwrap_or(0),
                 tables,
                 level_bytes,
+                cache: self.files.caches.statistics(account.tier.number),
                 profile: account.tier.profile,
-                io: account
-                    .counters
-                    .map_or_else(|| own.only(&TABLES), |counters| counters.snapshot()),
+                io: match (account.meters.counters, account.tier.number) {
+                    (Some(counters), _) => counters.snapshot(),
+                    (None, OWN_TIER) => own.only(&TABLES),
+                    // A missing one.
+                    (None, _) => IoStatistics::default(),
+                },
+                latencies: account.meters.times.latencies(),
                 name: account.tier.name,
             }
         });
         tiers.collect()
     }
-
-    /// Returns the tables of a keyspace, each with the reason for its tier.
-    pub(crate) fn placed_tables(&self, keyspace: crate::KeyspaceId) -> Result<Vec<PlacedTable>> {
-        let version = std::sync::Arc::clone(&self.reads.view.load().version);
-        let levels = live(&version, keyspace)?;
-        let form = self.form_of(levels);
-        let tiers = facts_of(&self.files.space);
-        let level_bytes = bytes_of_levels(&version);
-        let name = |number: u8| self.files.space.name_of(number);
-        let tables = levels.tables().map(|(place, table)| {
-            let wanted = tiers_for(form, place.level, &level_bytes, &tiers);
-            let is_open = tiers.iter().any(|t| t.number == table.tier && t.is_open);
-            let named = form.tier_of(usize::from(place.level));
-            let first = wanted
-                .first()
-                .map(|&number| name(number))
-                .unwrap_or_default();
-            let by_name = named == Some(first.as_str());
-            let reason = if !is_open {
-                "its tier takes no new tables, and it goes elsewhere when there is room".to_owned()
-            } else if Some(&table.tier) == wanted.first() && by_name {
-                format!("level {} has the tier {first}", place.level)
-            } else if Some(&table.tier) == wanted.first() {
-                format!(
-                    "{first} is the fastest tier with room for level {}",
-                    place.level
-                )
-            } else if by_name {
-                format!(
-                    "level {} has the tier {first}, which had no room, or got its name later",
-                    place.level
-                )
-            } else if !has_room_for(&tiers, &first, table.size_bytes) {
-                format!("{first} would be asked first, and has no room for it")
-            } else {
-                format!("{first} would be asked first now; the table was written, or moved, before")
-            };
-            PlacedTable {
-                number: table.number,
-                level: place.level,
-                size_bytes: table.size_bytes,
-                tier: name(table.tier),
-                wanted: wanted.iter().map(|&number| name(number)).collect(),
-                reason,
-            }
-        });
-        Ok(tables.collect())
-    }
-}
-
-fn has_room_for(tiers: &[TierFacts], name: &str, bytes: u64) -> bool {
-    let mut tiers = tiers.iter();
-    tiers.any(|tier| tier.name == name && tier.room_bytes >= bytes)
 }
 
 impl Files {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use terrace_lsm::data_files::{OWN_TIER, Placed};
 use terrace_lsm::levels::{TierRecord, TierUse};
 use terrace_lsm::sync::Mutex;
-use terrace_storage::{CountingLayer, Directory};
+use terrace_storage::Directory;
 
+use super::meters::TierMeters;
 use crate::{Error, Result};
 
 /// The place of a new table: the tiers that it may go to, the best first.
@@ -42,9 +43,10 @@ pub(crate) struct Account {
     pub(crate) reserved_bytes: u64,
     /// The most bytes by which a file has exceeded its reservation: later ones are larger by that.
     margin_bytes: u64,
+    /// Bytes that the cache of the tier may take; they count against the capacity.
+    cache_bytes: u64,
     directory: Option<Arc<dyn Directory>>,
-    /// `None` for the store's own directory, whose part is what the others leave of the store's counts.
-    pub(super) counters: Option<CountingLayer>,
+    pub(super) meters: TierMeters,
 }
 
 impl Account {
@@ -61,7 +63,10 @@ impl Account {
 
     /// Returns the bytes that a job may still take of this much free space.
     fn room_within(&self, free_bytes: u64, takes_reserve: bool) -> u64 {
-        let used_bytes = self.files_bytes.saturating_add(self.reserved_bytes);
+        let used_bytes = self
+            .files_bytes
+            .saturating_add(self.reserved_bytes)
+            .saturating_add(self.cache_bytes);
         let free_bytes = free_bytes.saturating_sub(self.reserved_bytes);
         match self.tier.capacity_bytes {
             0 => free_bytes,
@@ -74,6 +79,13 @@ impl Account {
                 usable_bytes.saturating_sub(used_bytes).min(free_bytes)
             }
         }
+    }
+
+    /// Returns the bytes that tables may take without the reserve; `None` without a limit.
+    pub(crate) fn capacity_of_tables(&self) -> Option<u64> {
+        let kept_bytes = self.tier.reserve_bytes.saturating_add(self.cache_bytes);
+        let capacity_bytes = self.tier.capacity_bytes;
+        (capacity_bytes > 0).then(|| capacity_bytes.saturating_sub(kept_bytes))
     }
 
     /// Returns whether new files may go there.
@@ -154,26 +166,38 @@ fn sort_by_speed(accounts: &mut [Account]) {
     }
 }
 
+/// Has the operations of all tiers timed, if there is more than one.
+fn time_several(accounts: &[Account]) {
+    if accounts.len() > 1 {
+        accounts
+            .iter()
+            .for_each(|account| account.meters.times.turn_on());
+    }
+}
+
 impl SpaceBook {
     /// Returns the books of tiers, in their order, without files yet. Those that are not at hand have no
     /// directory.
     pub(crate) fn new(
         tiers: Vec<(TierRecord, Option<Arc<dyn Directory>>)>,
-        counters: &[(u8, CountingLayer)],
+        meters: &[(u8, TierMeters)],
     ) -> Arc<Self> {
         let accounts = tiers.into_iter().map(|(tier, directory)| Account {
             files_bytes: 0,
             reserved_bytes: 0,
             margin_bytes: 0,
-            counters: counters
+            cache_bytes: 0,
+            meters: meters
                 .iter()
                 .find(|(number, _)| *number == tier.number)
-                .map(|(_, counters)| counters.clone()),
+                .map(|(_, meters)| meters.clone())
+                .unwrap_or_default(),
             tier,
             directory,
         });
         let mut accounts: Vec<Account> = accounts.collect();
         sort_by_speed(&mut accounts);
+        time_several(&accounts);
         Arc::new(SpaceBook {
             accounts: Mutex::new(accounts),
         })
@@ -194,22 +218,19 @@ impl SpaceBook {
     }
 
     /// Adds a tier that holds no file yet.
-    pub(super) fn add(
-        &self,
-        tier: TierRecord,
-        directory: Arc<dyn Directory>,
-        counters: CountingLayer,
-    ) {
+    pub(super) fn add(&self, tier: TierRecord, directory: Arc<dyn Directory>, meters: TierMeters) {
         let mut accounts = self.accounts.lock();
         accounts.push(Account {
             tier,
             files_bytes: 0,
             reserved_bytes: 0,
             margin_bytes: 0,
+            cache_bytes: 0,
             directory: Some(directory),
-            counters: Some(counters),
+            meters,
         });
         sort_by_speed(&mut accounts);
+        time_several(&accounts);
     }
 
     /// Closes the books of a tier.
@@ -252,6 +273,18 @@ impl SpaceBook {
         {
             change(account);
         }
+    }
+
+    /// Sets the bytes that the cache of a tier may take.
+    pub(super) fn book_cache(&self, tier: u8, bytes: u64) {
+        self.change(tier, |account| account.cache_bytes = bytes);
+    }
+
+    /// Returns the tiers that are faster than one, from the fastest.
+    pub(super) fn faster_than(&self, tier: u8) -> Vec<u8> {
+        let accounts = self.accounts.lock();
+        let numbers = accounts.iter().map(|account| account.tier.number);
+        numbers.take_while(|number| *number != tier).collect()
     }
 
     /// Notes the files that an opening found.

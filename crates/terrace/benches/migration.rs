@@ -1,0 +1,245 @@
+//! Times of gets and puts while tables migrate between two emulated devices, beside those without.
+//!
+//! `cargo bench -p terrace --bench migration -- MIB DIRECTORY ROUNDS`, with a directory in memory such as
+//! `/dev/shm`; without arguments a tiny run, as the gate does. The store's own directory is a quick device,
+//! a second tier a slower one. One client gets random keys of a keyspace in the quick tier, and puts one in
+//! sixteen, while the tables of another keyspace go from there to the slow tier, and in the next round back.
+//! Each round measures as long without a migration right after. The last lines have the medians of all
+//! rounds. Devices answer no sooner than their sheets say, so a processor that is busy elsewhere shows in
+//! both figures.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::{Arguments, scatter};
+use terrace::{Db, KeyspaceOptions, Options, TierOptions};
+use terrace_storage::{
+    Access, DeviceProfile, Directory, EmulatedDevice, EmulatedStorage, RealStorage, Result, Storage,
+};
+
+const VALUE_BYTES: usize = 1000;
+/// Rows of the keyspace that is read: 64 MiB, of which a sixteenth fits the cache.
+const HOT_ROWS: u64 = 64 << 10;
+
+/// A storage on two devices: the directories below one path are the slow one's.
+#[derive(Debug)]
+struct TwoDevices {
+    quick: EmulatedStorage,
+    slow: EmulatedStorage,
+    slow_path: PathBuf,
+}
+
+impl TwoDevices {
+    fn new(slow_path: PathBuf) -> Self {
+        let device = |name: &str, profile| {
+            let device = Arc::new(EmulatedDevice::new(name, profile));
+            EmulatedStorage::new(Arc::new(RealStorage), device)
+        };
+        TwoDevices {
+            quick: device("960-pro", DeviceProfile::NVME_960_PRO),
+            slow: device("850-pro", DeviceProfile::SSD_850_PRO),
+            slow_path,
+        }
+    }
+
+    fn of(&self, path: &Path) -> &EmulatedStorage {
+        match path.starts_with(&self.slow_path) {
+            true => &self.slow,
+            false => &self.quick,
+        }
+    }
+}
+
+impl Storage for TwoDevices {
+    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
+        self.of(path).directory(path, access)
+    }
+
+    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
+        self.of(path).create_directory_for(path, access)
+    }
+
+    fn can_poll(&self) -> bool {
+        false
+    }
+
+    fn boot_id(&self) -> Result<[u8; 16]> {
+        self.quick.boot_id()
+    }
+}
+
+struct Bench {
+    storage: Arc<dyn Storage>,
+    store: PathBuf,
+    slow: PathBuf,
+}
+
+impl Bench {
+    /// Opens the store. The tables of its default keyspace belong to a tier.
+    fn open(&self, tier: &str, hot_rows: u64) -> Db {
+        let cold = KeyspaceOptions {
+            level_tiers: vec![tier.to_owned()],
+            ..KeyspaceOptions::default()
+        };
+        let options = Options {
+            storage: Arc::clone(&self.storage),
+            arena_bytes: 16 << 20,
+            cache_bytes: (hot_rows * VALUE_BYTES as u64 / 16).max(1 << 20),
+            tiers: vec![
+                TierOptions::of_store("quick"),
+                TierOptions::new("slow", &self.slow),
+            ],
+            default_keyspace: cold,
+            ..Options::default()
+        };
+        Db::open(&self.store, options).unwrap()
+    }
+}
+
+/// The time of each operation, in microseconds.
+#[derive(Default)]
+struct Times {
+    gets_us: Vec<f64>,
+    puts_us: Vec<f64>,
+    took: Duration,
+}
+
+fn at(times_us: &mut [f64], quantile: f64) -> f64 {
+    times_us.sort_unstable_by(f64::total_cmp);
+    let last = times_us.len().saturating_sub(1);
+    let place = (quantile * last as f64).round() as usize;
+    times_us.get(place).copied().unwrap_or(0.0)
+}
+
+/// Gets and puts until it is over.
+fn run(db: &Db, rows: u64, seed: u64, is_over: impl Fn(Duration) -> bool) -> Times {
+    let hot = db.keyspace("hot").unwrap();
+    let mut times = Times::default();
+    let began = Instant::now();
+    for number in 0.. {
+        times.took = began.elapsed();
+        if number % 64 == 0 && is_over(times.took) {
+            break;
+        }
+        let random = scatter(seed << 32 | number);
+        let key = (random % rows).to_be_bytes();
+        let before = Instant::now();
+        if number % 16 == 0 {
+            hot.put(key, value(random)).unwrap();
+            times.puts_us.push(before.elapsed().as_nanos() as f64 / 1e3);
+        } else {
+            assert!(hot.get(key).unwrap().is_some());
+            times.gets_us.push(before.elapsed().as_nanos() as f64 / 1e3);
+        }
+    }
+    times
+}
+
+/// Returns bytes that do not compress.
+fn value(seed: u64) -> Vec<u8> {
+    let words = (0..VALUE_BYTES as u64).step_by(8);
+    words
+        .flat_map(|word| scatter(seed ^ word << 40).to_le_bytes())
+        .collect()
+}
+
+fn fill(bench: &Bench, mib: u64, hot_rows: u64) {
+    let db = bench.open("quick", hot_rows);
+    let form = KeyspaceOptions {
+        level_tiers: vec!["quick".to_owned()],
+        ..KeyspaceOptions::default()
+    };
+    let hot = db.get_or_create_keyspace("hot", form).unwrap();
+    for row in 0..hot_rows {
+        hot.put(row.to_be_bytes(), value(row)).unwrap();
+    }
+    for row in 0..mib * (1 << 20) / VALUE_BYTES as u64 {
+        db.put(row.to_be_bytes(), value(row)).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+}
+
+fn main() {
+    let arguments = Arguments::new();
+    let is_tiny = std::env::args().len() < 3;
+    let (mib, hot_rows) = match is_tiny {
+        true => (4, 4 << 10),
+        false => (arguments.number(0, 256), HOT_ROWS),
+    };
+    let directory = arguments.directory(1, &std::env::temp_dir());
+    let rounds = arguments.number(2, if is_tiny { 1 } else { 5 });
+    let directory = directory.join(format!("terrace-migration-{}", std::process::id()));
+    let slow = directory.join("slow");
+    std::fs::create_dir_all(&directory).unwrap();
+    let bench = Bench {
+        storage: Arc::new(TwoDevices::new(slow.clone())),
+        store: directory.join("store"),
+        slow,
+    };
+    fill(&bench, mib, hot_rows);
+    println!("{mib} MiB; microseconds with a migration, without, and their ratio");
+    let mut ratios = [Vec::new(), Vec::new()];
+    for round in 0..2 * rounds {
+        let tier = ["slow", "quick"][round as usize % 2];
+        let db = bench.open(tier, hot_rows);
+        let moved = |db: &Db| {
+            db.statistics()
+                .io
+                .of(terrace::Purpose::Migration)
+                .written_bytes
+        };
+        let is_settled = || {
+            let levels = db.levels();
+            let cold = levels
+                .keyspaces
+                .iter()
+                .find(|keyspace| keyspace.name == "default")
+                .unwrap();
+            let mut tables = cold
+                .levels
+                .iter()
+                .flatten()
+                .flat_map(|sub_level| &sub_level.tables);
+            tables.all(|table| table.tier.as_deref() == Some(tier))
+        };
+        let mut with = run(&db, hot_rows, 2 * round, |_| is_settled());
+        let bytes = moved(&db);
+        let took = with.took;
+        let mut without = run(&db, hot_rows, 2 * round + 1, |past| past > took);
+        print!(
+            "to {tier}, {} MiB in {:.2} s:",
+            bytes >> 20,
+            took.as_secs_f64()
+        );
+        for (name, with, without) in [
+            ("get", &mut with.gets_us, &mut without.gets_us),
+            ("put", &mut with.puts_us, &mut without.puts_us),
+        ] {
+            for quantile in [0.5, 0.99] {
+                let (with, without) = (at(with, quantile), at(without, quantile));
+                print!(
+                    " {name} p{} {with:.0} {without:.0} {:.2};",
+                    quantile * 100.0,
+                    with / without
+                );
+                if name == "get" && quantile == 0.99 {
+                    ratios[round as usize % 2].push(with / without);
+                }
+            }
+        }
+        println!();
+        db.close().unwrap();
+    }
+    for (tier, mut ratios) in ["slow", "quick"].into_iter().zip(ratios) {
+        println!(
+            "to {tier}: get p99 with / without, median of {rounds}: {:.2}",
+            at(&mut ratios, 0.5)
+        );
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
