@@ -1,6 +1,6 @@
 //! Tools for operators of Terrace stores, beside the engine that an application embeds.
 //!
-//! [`explain`] shows the choice of a compaction policy and its reasons, for a store or for
+//! [`mod@advise`] predicts the speed and price of a store's levels on other tiers. [`explain`] shows the choice of a compaction policy and its reasons, for a store or for
 //! described levels. [`inspect`] looks into a store from outside: its socket, its files, its
 //! metrics. [`options`] describes each option of a store and of a keyspace. [`probe`] measures the
 //! speed of a device. [`mod@repair`] makes a damaged store openable again. [`simulate`] computes the bytes that a compaction policy would
@@ -33,6 +33,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod explain;
 pub mod inspect;
 pub mod options;

@@ -3,6 +3,9 @@
 //! A client library would keep metrics of its own, to be updated as things happen. Here all of them
 //! come out of one snapshot, and only writing lines is left to do.
 
+mod levels;
+mod tiers;
+
 use std::fmt::{Display, Write};
 
 use terrace::{Distribution, Statistics};
@@ -25,6 +28,7 @@ pub fn prometheus(statistics: &Statistics) -> String {
     metrics.write_read_buffer(&mut text);
     metrics.write_levels(&mut text);
     metrics.write_tiers(&mut text);
+    metrics.write_tier_latencies(&mut text);
     metrics.write_work(&mut text);
     metrics.write_stalls(&mut text);
     metrics.write_io(&mut text);
@@ -187,99 +191,6 @@ impl Metrics<'_> {
         text.sample("read_buffer_sleeps_total", &[], buffer.sleeps);
     }
 
-    fn write_levels(&self, text: &mut Text) {
-        type Of = fn(&terrace::LevelStatistics) -> u64;
-        let families: [(&str, &str, Of); 3] = [
-            ("level_sub_levels", "Sub-levels of a level.", |level| {
-                level.sub_levels as u64
-            }),
-            ("level_tables", "Tables of a level.", |level| {
-                level.tables as u64
-            }),
-            ("level_bytes", "Bytes of a level's tables.", |level| {
-                level.bytes
-            }),
-        ];
-        for (name, help, of) in families {
-            text.gauge(name, help);
-            for (number, level) in self.0.levels.iter().enumerate() {
-                text.sample(name, &[("level", &number.to_string())], of(level));
-            }
-        }
-        text.gauge(
-            "debt_bytes",
-            "Bytes that merges still have to write, estimated.",
-        );
-        text.sample("debt_bytes", &[], self.0.debt_bytes);
-        for (kind, help, ratio) in [
-            (
-                "write",
-                "Bytes written to files for each byte accepted.",
-                self.0.write_amplification,
-            ),
-            (
-                "read",
-                "Tables asked for each get.",
-                self.0.read_amplification,
-            ),
-            (
-                "space",
-                "Bytes of tables for each live byte, estimated.",
-                self.0.space_amplification,
-            ),
-        ] {
-            if let Some(ratio) = ratio {
-                let name = format!("{kind}_amplification_ratio");
-                text.gauge(&name, help);
-                text.sample(&name, &[], ratio);
-            }
-        }
-    }
-
-    fn write_tiers(&self, text: &mut Text) {
-        text.gauge(
-            "tier_bytes",
-            "Bytes of a tier: in files, reserved for files in progress, and left for jobs.",
-        );
-        for tier in &self.0.tiers {
-            for (state, bytes) in [
-                ("files", tier.files_bytes),
-                ("reserved", tier.reserved_bytes),
-                ("room", tier.room_bytes),
-            ] {
-                text.sample(
-                    "tier_bytes",
-                    &[("tier", &tier.name), ("state", state)],
-                    bytes,
-                );
-            }
-        }
-        text.gauge(
-            "tier_capacity_bytes",
-            "Maximum bytes of a tier's tables, for tiers that have a maximum.",
-        );
-        for tier in &self.0.tiers {
-            if let Some(bytes) = tier.capacity_bytes {
-                text.sample("tier_capacity_bytes", &[("tier", &tier.name)], bytes);
-            }
-        }
-        text.gauge("tier_tables", "Tables in a tier.");
-        for tier in &self.0.tiers {
-            text.sample("tier_tables", &[("tier", &tier.name)], tier.tables);
-        }
-        text.gauge(
-            "tier_level_bytes",
-            "Bytes of a tier's tables, by their levels.",
-        );
-        for tier in &self.0.tiers {
-            for (level, bytes) in tier.level_bytes.iter().enumerate() {
-                let level = level.to_string();
-                let labels = [("tier", tier.name.as_str()), ("level", &level)];
-                text.sample("tier_level_bytes", &labels, bytes);
-            }
-        }
-    }
-
     fn write_work(&self, text: &mut Text) {
         for (name, help, count) in [
             (
@@ -410,7 +321,7 @@ impl Metrics<'_> {
             ("flush", &self.0.latencies.flush),
             ("slice", &self.0.latencies.slice),
         ] {
-            text.summary(name, ("operation", operation), shown);
+            text.summary(name, &[("operation", operation)], shown);
         }
     }
 }
@@ -448,7 +359,7 @@ impl Text {
         }
     }
 
-    fn summary(&mut self, name: &str, label: (&str, &str), shown: &Distribution) {
+    fn summary(&mut self, name: &str, labels: &[(&str, &str)], shown: &Distribution) {
         // A quantile of nothing is not a number of seconds.
         for (quantile, time) in [
             ("0.5", shown.p50),
@@ -458,11 +369,12 @@ impl Text {
             ("1", shown.max),
         ] {
             if shown.count > 0 {
-                self.sample(name, &[label, ("quantile", quantile)], time.as_secs_f64());
+                let labels = [labels, &[("quantile", quantile)]].concat();
+                self.sample(name, &labels, time.as_secs_f64());
             }
         }
-        self.sample(&format!("{name}_sum"), &[label], shown.sum.as_secs_f64());
-        self.sample(&format!("{name}_count"), &[label], shown.count);
+        self.sample(&format!("{name}_sum"), labels, shown.sum.as_secs_f64());
+        self.sample(&format!("{name}_count"), labels, shown.count);
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -508,11 +420,23 @@ mod tests {
         let mut disk = statistics.tiers[0].clone();
         statistics.tiers[0].capacity_bytes = Some(1 << 30);
         statistics.tiers[0].room_bytes = 1 << 29;
+        let cache = serde_json::json!({
+            "is_on": true, "capacity_bytes": 4 << 20, "block_bytes": 3 << 20, "blocks": 700,
+            "memory_bytes": 40_000, "hits": 31, "misses": 32, "admitted": 33, "rejected": 34, "kept": 35,
+            "evicted": 36, "damaged": 37, "failures": 38,
+        });
+        statistics.tiers[0].cache = serde_json::from_value(cache).unwrap();
         disk.name = "disk".to_owned();
         disk.room_bytes = 1 << 40;
         (disk.files_bytes, disk.reserved_bytes, disk.tables) = (5 << 20, 1 << 20, 2);
         disk.level_bytes[2] = 4 << 20;
+        disk.latencies.read.count = 2;
+        disk.latencies.read.sum = Duration::from_millis(26);
+        disk.latencies.read.p50 = Duration::from_millis(13);
         statistics.tiers.push(disk);
+        statistics.levels[1].reads = 11;
+        statistics.levels[1].compaction_read_bytes = 1 << 30;
+        statistics.levels[2].migrated_bytes = 4096;
         statistics.setbacks = 2;
         statistics.io = terrace_storage::IoStatistics::default();
         statistics.latencies = terrace::LatencyStatistics::default();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use terrace::{Db, Error, PlacedTable, Result};
 
 /// The tables of a keyspace, each with the reason for its tier.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KeyspacePlacement {
     /// The keyspace's name.

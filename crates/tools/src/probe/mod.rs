@@ -7,7 +7,8 @@
 //! `options` has the limits, `plan` their division among the phases, `content` the bytes and the offsets,
 //! and `figures` turns samples into spreads: all of these are pure. `file` owns the file, `phases` and
 //! `readers` do the requests, `watch` holds them to their time. `outcome` is the result, `presets` compares
-//! it with known devices, and `text` writes a profile as TOML.
+//! it with known devices, `text` writes a profile as TOML, and `profile_file`
+//! reads it back.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -36,6 +37,7 @@ mod outcome;
 mod phases;
 mod plan;
 mod presets;
+mod profile_file;
 mod readers;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,7 @@ pub use self::figures::{Latency, Spread};
 pub use self::options::{MIN_FREE_BYTES, ProbeOptions};
 pub use self::outcome::{Medium, Outcome};
 pub use self::presets::{Resemblance, nearest};
+pub use self::profile_file::read_profile;
 pub use self::text::toml;
 pub use self::watch::{Phase, Progress};
 

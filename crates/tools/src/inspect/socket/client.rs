@@ -239,6 +239,11 @@ pub fn add_tier(store: &Path, tier: &TierOptions) -> Result<()> {
             "tiers.directory is unset; a tier that is added needs a directory of its own",
         )
     })?;
+    if tier.cache_bytes > 0 {
+        return Err(Error::invalid(
+            "tiers.cache_bytes is for the options of an opening; add the tier without it, and name it there",
+        ));
+    }
     let directory = whole_path(directory)?;
     let wanted = TierOptions {
         directory: Some(directory.clone()),

@@ -286,6 +286,7 @@ fn request_of(line: RequestLine) -> Result<Request, String> {
             capacity_bytes: line.capacity_bytes,
             reserve_bytes: line.reserve_bytes,
             profile: line.profile,
+            ..TierOptions::default()
         })),
         Name::DrainTier => Request::Administration(Administration::DrainTier {
             name: required_tier(line.tier)?,
