@@ -25,7 +25,9 @@ pub use self::others::{Completions, Demo, DemoChild, Man, ShownOptions};
 pub use self::policies::{Explain, ExplainCompaction, Simulate, SimulateCompaction};
 pub use self::shell::{Shell, ShellCommand, ShellLine};
 pub use self::stores::{KeyRange, ReadStore, StoreDirectory, Wait, WrittenStore};
-pub use self::tier::{Tier, TierAdd, TierDrain, TierExplain, TierProbe, TierRemove};
+pub use self::tier::{
+    AdvisedGoal, Tier, TierAdd, TierAdvise, TierDrain, TierExplain, TierProbe, TierRemove,
+};
 pub use self::upkeep::{CheckpointTo, Compact, Maintenance, Repair};
 
 const EXIT_CODES: &str = "\
@@ -258,7 +260,7 @@ Examples:
         #[command(subcommand)]
         what: Simulate,
     },
-    /// List, add, drain, remove and explain the tiers of a store, and measure devices
+    /// List, add, drain, remove, explain and choose the tiers of a store, and measure devices
     #[command(after_help = "\
 A tier is a directory for tables, on a device of its own. The store's own directory is the first one.
 `level_tiers` in --options gives levels their tiers; without it the capacities of the tiers do.

@@ -11,7 +11,9 @@ use terrace_tools::inspect;
 use terrace_tools::inspect::tiers::{self, KeyspacePlacement};
 use terrace_tools::inspect::{Answers, EventRequest};
 
-use crate::arguments::{ExplainCompaction, ReadStore, StoreDirectory, Wait, WrittenStore};
+use crate::arguments::{
+    ExplainCompaction, ReadStore, StoreDirectory, TierAdvise, Wait, WrittenStore,
+};
 use crate::failure::{Failure, Result};
 use crate::text::shown;
 
@@ -143,6 +145,20 @@ pub fn statistics(store: &ReadStore) -> Result<Statistics> {
         Found::Here(db) => Ok(db.statistics()),
         Found::Asked(statistics) => Ok(statistics),
     }
+}
+
+/// Returns the statistics of a store, missing tiers aside; asks its owner if it is open elsewhere.
+pub fn statistics_for_advice(asked: &TierAdvise) -> Result<Statistics> {
+    let directory = StoreDirectory {
+        path: asked.path.clone().ok_or_else(|| {
+            Failure::Usage("give --store or TERRACE_STORE, or --traffic".to_owned())
+        })?,
+        region_dir: asked.region_dir.clone(),
+        accept_region_loss: false,
+        accept_tier_loss: true,
+    };
+    let wait = asked.wait;
+    statistics(&ReadStore { directory, wait })
 }
 
 /// Returns the tiers of a store, missing ones included; asks its owner if it is open elsewhere.

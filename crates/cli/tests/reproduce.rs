@@ -237,6 +237,75 @@ fn kvbdev_measures_each_system_and_loses_nothing() {
     assert_eq!(std::fs::read_dir(plots).unwrap().count(), 4);
 }
 
+/// The program ends with an error if a store gives a wrong answer.
+#[test]
+fn tiers_sets_every_placement_beside_the_papers_and_the_predicted_numbers() {
+    let shell = Shell::new();
+    let (html, plots) = (shell.path("tiers.html"), shell.path("plots"));
+    let directory = directory();
+    let ran = shell.run(&[
+        "reproduce",
+        "tiers",
+        "--tiny",
+        "--json",
+        "--directory",
+        directory.path().to_str().unwrap(),
+        "--html",
+        html.to_str().unwrap(),
+        "--plots",
+        plots.to_str().unwrap(),
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let figures = &report["figures"];
+    // Sizes, placements and placements of five levels, with memory for all and for an eighth.
+    let measured = figures["measured"].as_array().unwrap();
+    assert_eq!(measured.len(), 2 * (4 + 9 + 3));
+    for one in measured {
+        let of = |name: &str| one[name]["median"].as_f64().unwrap();
+        assert!(
+            of("per_second") > 0.0 && of("p99_us") >= of("p50_us"),
+            "{one}"
+        );
+        assert!(of("price_per_million") > 0.0, "{one}");
+    }
+    let predicted = figures["predicted"].as_array().unwrap();
+    assert_eq!(predicted.len(), 2 * (9 + 3));
+    assert_eq!(figures["checks"].as_array().unwrap().len(), 2 * 2);
+    for run in figures["placements"]["runs"].as_array().unwrap() {
+        let devices = run["devices"].as_array().unwrap();
+        let names: Vec<&str> = devices
+            .iter()
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        let expected: &[&str] = match run["case"].as_str().unwrap() {
+            "A" => &["hdd"],
+            "B" | "C" | "D" => &["ssd", "hdd"],
+            "E" => &["ssd"],
+            "I" => &["nvme"],
+            _ => &["nvme", "ssd"],
+        };
+        // Level 0 may be empty.
+        assert!(expected.ends_with(&names), "{run}");
+    }
+    let five = &figures["five_levels"]["loaded"][0][1];
+    assert!(five[4].as_u64().unwrap() > 0, "{five}");
+    let sections = report["sections"].as_array().unwrap();
+    assert!(sections.iter().all(|section| section["emulated"] == true));
+    let claims = report["claims"].as_array().unwrap();
+    assert!(
+        claims
+            .iter()
+            .all(|claim| claim["verdict"] == "cannot_be_told")
+    );
+    let page = std::fs::read_to_string(html).unwrap();
+    for part in ["<svg ", "22824", ">emulated</span>", "predicted"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(std::fs::read_dir(plots).unwrap().count(), 1);
+}
+
 #[test]
 fn what_makes_no_sense_is_wrong_usage() {
     let shell = Shell::new();
@@ -265,11 +334,27 @@ fn what_makes_no_sense_is_wrong_usage() {
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(what), "{}", ran.stderr);
     }
+    for (arguments, what) in [
+        (&["--scale", "0"][..], "above 0"),
+        (&["--seconds", "0"], "above 0"),
+        (&["--repeats", "0"], "one repeat"),
+        (&["--clients", "0"], "one client"),
+        (&["--tiny", "--full"], "cannot be used with"),
+        (&["--full", "--scale", "0.1"], "cannot be used with"),
+        (
+            &["--directory", "/nowhere/at/all"],
+            "cannot make directories",
+        ),
+    ] {
+        let ran = shell.run(&[&["reproduce", "tiers"][..], arguments].concat());
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+    }
 }
 
 #[test]
 fn the_help_has_examples() {
-    for experiment in ["wbl", "plexdb", "kvbdev"] {
+    for experiment in ["wbl", "plexdb", "kvbdev", "tiers"] {
         let help = Shell::new().out(&["reproduce", experiment, "--help"]);
         let example = format!("terrace reproduce {experiment} --tiny");
         assert!(help.contains(&example), "{help}");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use support::{Ran, Shell};
-use terrace::{Db, Options};
+use terrace::{Db, DeviceProfile, Options};
 use terrace_tools::inspect;
 
 /// Level 0 stays in the store's directory, and all else goes to a tier named `disk`, in small tables.
@@ -242,7 +242,7 @@ fn a_drain_without_room_elsewhere_says_so_and_goes_on_when_there_is_room() {
     let told = tiered.shell.json(&add);
     let wanted = json!({
         "tier": "more", "path": more.to_str().unwrap(), "capacity_bytes": 1 << 30,
-        "reserve_bytes": 1 << 20, "by_owner": false,
+        "reserve_bytes": 1 << 20, "profile": null, "by_owner": false,
     });
     assert_eq!(told, wanted);
     let ran = drain(&[]);
@@ -376,6 +376,13 @@ fn the_owner_lists_adds_drains_and_removes_where_a_store_is_open() {
     assert_eq!(told, wanted, "{}", String::from_utf8_lossy(&added.stderr));
     assert!(db.tiers()[1].path.ends_with("disk") && db.tiers()[1].path.is_absolute());
 
+    let flash = shell.path("flash");
+    let add = ["tier", "add", "flash", flash.to_str().unwrap()];
+    shell.out(&[&add[..], &["--profile", "960-pro"]].concat());
+    let profile = db.tiers()[2].profile;
+    assert_eq!(profile, Some(DeviceProfile::NVME_960_PRO));
+    shell.out(&["tier", "remove", "flash"]);
+
     for row in 0..ROWS {
         db.put(format!("key{row:05}"), format!("{row:0100}"))
             .unwrap();
@@ -444,6 +451,73 @@ fn the_owner_lists_adds_drains_and_removes_where_a_store_is_open() {
     db.close().unwrap();
 }
 
+/// Returns the profile of a tier in the list of a store.
+#[track_caller]
+fn profile_of(shell: &Shell, name: &str) -> Value {
+    let listed = shell.json(&["tier", "list", "--json"]);
+    let tiers = listed["tiers"].as_array().unwrap();
+    let tier = tiers.iter().find(|tier| tier["name"] == name);
+    tier.unwrap()["profile"].clone()
+}
+
+#[test]
+fn a_tier_gets_the_profile_of_a_known_device_or_of_a_report() {
+    let tiered = Tiered::new();
+    let shell = &tiered.shell;
+    assert_eq!(profile_of(shell, "disk"), Value::Null);
+    let flash = shell.path("flash");
+    let add = ["tier", "add", "flash", flash.to_str().unwrap()];
+    let told = shell.json(&[&add[..], &["--profile", "qlc", "--json"]].concat());
+    assert_eq!(told["profile"]["read_latency_us"], 91.0);
+    assert_eq!(profile_of(shell, "flash")["write_bytes_per_second"], 80e6);
+
+    // A device is measured, and its report is the profile of a tier.
+    let probed = shell.json(&[
+        "tier",
+        "probe",
+        flash.to_str().unwrap(),
+        "--json",
+        "--seconds",
+        "0.2",
+    ]);
+    let report = shell.file("report.json", probed.to_string());
+    let slow = shell.path("slow");
+    let add = ["tier", "add", "slow", slow.to_str().unwrap(), "--profile"];
+    let ran = shell.run(&[&add[..], &[&report]].concat());
+    match &probed["profile"] {
+        Value::Null => assert!(
+            ran.code == 2 && ran.stderr.contains("those of memory"),
+            "{ran:?}"
+        ),
+        profile => {
+            assert_eq!(ran.code, 0, "{ran:?}");
+            assert_eq!(&profile_of(shell, "slow"), profile);
+            shell.out(&["tier", "remove", "slow"]);
+        }
+    }
+    let toml = "[tiers.profile]\nread_latency_us = 13000\nprice_per_gb = 0.045\n";
+    let report = shell.file("report.txt", format!("/mnt: ext4\n\n{toml}\nA guess\n"));
+    shell.out(&[&add[..], &[&report]].concat());
+    assert_eq!(profile_of(shell, "slow")["read_latency_us"], 13000.0);
+    assert_eq!(profile_of(shell, "slow")["price_per_gb"], 0.045);
+
+    let wrong = shell.file("wrong.toml", "latency = 3");
+    let more = shell.path("more");
+    let add = ["tier", "add", "more", more.to_str().unwrap(), "--profile"];
+    for (profile, part) in [
+        (
+            "floppy",
+            "no file floppy, and the known devices are wd10ezex, 850-pro, qlc",
+        ),
+        (&wrong, "unknown field `latency`"),
+    ] {
+        let ran = shell.run(&[&add[..], &[profile]].concat());
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+    }
+    assert!(!more.exists(), "a refused tier leaves nothing");
+}
+
 #[test]
 fn tiers_that_cannot_be_have_the_exit_code_of_usage() {
     let tiered = Tiered::new();
@@ -501,7 +575,7 @@ fn tiers_that_cannot_be_have_the_exit_code_of_usage() {
 #[test]
 fn every_command_shows_examples_that_begin_with_its_name() {
     let shell = Shell::new();
-    for name in ["list", "add", "drain", "remove", "explain"] {
+    for name in ["list", "add", "drain", "remove", "explain", "advise"] {
         let help = shell.out(&["tier", name, "--help"]);
         let example = format!("Examples:\n  terrace tier {name} ");
         assert!(help.contains(&example), "{help}");

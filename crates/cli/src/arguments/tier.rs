@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use terrace_tools::advise::Device;
 
 use super::looks::Report;
 use super::nodes::size;
+use super::stores::Wait;
 use super::upkeep::Maintenance;
 
 #[derive(Debug, Subcommand)]
@@ -29,7 +31,7 @@ Examples:
   terrace tier list -d ./cities
   terrace tier list -d ./cities --json | jq '.tiers[] | [.name, .room_bytes]'")]
     List(Report),
-    /// Add a directory as a tier, the slowest one
+    /// Add a directory as a tier
     #[command(after_help = "\
 The directory is made if it is missing, and must be empty if it is there. It belongs to this store from then
 on. The store remembers it: later commands need no option.
@@ -38,11 +40,17 @@ New tables of deep levels go there if the faster tiers have no capacity for them
 --options names the tier. Tables that are there already follow in the background of a process that has the
 store open.
 
+--profile says how fast the device is. It takes a report of `terrace tier probe`, as text or as JSON, a file
+with the figures alone, or the name of a known device: wd10ezex, 850-pro, qlc, 960-pro, nvme-gen4. A file with
+such a name needs a `./`. Where each tier has a profile, the read latencies give the order of the tiers.
+
 If another process has the store open and lets itself be asked, that process adds the tier, and goes on.
 
 Examples:
   terrace tier add -d ./cities disk /mnt/disk/cities
   terrace tier add -d ./cities disk /mnt/disk/cities --capacity 100GiB --reserve 1GiB
+  terrace tier add -d ./cities disk /mnt/disk/cities --profile wd10ezex
+  terrace tier probe /mnt/disk > disk.txt && terrace tier add -d ./cities disk /mnt/disk/cities --profile disk.txt
   terrace tier list -d ./cities")]
     Add(TierAdd),
     /// Move the tables of a tier to other tiers
@@ -89,6 +97,31 @@ Examples:
   terrace tier explain -d ./cities --keyspace rivers
   terrace tier explain -d ./cities --json | jq '.keyspaces[].tables[] | [.level, .tier, .reason]'")]
     Explain(TierExplain),
+    /// Predict speed, price and wear of a store for each placement of its levels on tiers
+    #[command(after_help = "\
+Each line is a placement of the levels on tiers: requests a second of threads that always have one under way,
+the latency of a request, the price of the stored bytes and of a million requests, and the years until the
+first device is worn out at that speed. A million requests pay for the stored bytes by the part of five years that
+they take, or for the bytes that they wear out if that is more. A star marks the best placement, `now` the present one.
+
+THE FIGURES ARE PREDICTIONS of a model: by the profiles of the devices, and by the traffic of each level since
+the store was opened. The model takes the mix of requests as it is, and a store under full load. Expect errors
+of a third, and less between placements that differ in one level. Reads that the kernel's page cache answers
+count as reads of the device: with `direct_io` in the options there are none.
+
+By --goal throughput, of placements within 5 % of the fastest the cheapest is the best.
+
+A process that serves the store answers with its counts. Without one, --traffic takes the output of `terrace
+stats --json` from such a process. A device is described by one of the presets wd10ezex, 850-pro, qlc, 960-pro
+and nvme-gen4, a profile also by a file with the figures of `terrace tier probe`.
+
+Examples:
+  terrace tier advise -d ./cities
+  terrace tier advise -d ./cities --profile store=nvme-gen4 --device disk=wd10ezex:1TiB
+  terrace tier advise -d ./cities --device flash=qlc:512GiB:0.05 --threads 64 --goal price
+  terrace tier advise --traffic monday.json --profile store=./probed.toml
+  terrace tier advise -d ./cities --json | jq '.placements[] | [.levels, .requests_per_second]'")]
+    Advise(TierAdvise),
     /// Measure the speed of the device below a directory
     #[command(after_help = "\
 A file of random bytes is written to the directory past the page cache, read in order and at
@@ -131,6 +164,9 @@ pub struct TierAdd {
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     #[arg(requires = "capacity")]
     pub reserve: u64,
+    /// Speed of its device: the name of a known one, or a file with a report of `terrace tier probe`
+    #[arg(long, value_name = "FILE|PRESET")]
+    pub profile: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -162,6 +198,60 @@ pub struct TierExplain {
     /// Only this keyspace
     #[arg(long, value_name = "NAME")]
     pub keyspace: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TierAdvise {
+    /// The store's directory; not needed with --traffic
+    #[arg(short = 'd', long = "store", env = "TERRACE_STORE", value_name = "DIR")]
+    #[arg(required_unless_present = "traffic")]
+    pub path: Option<PathBuf>,
+    /// The directory of its arenas, if that is not the store's own
+    #[arg(long, env = "TERRACE_REGION_DIR", value_name = "DIR")]
+    pub region_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub wait: Wait,
+    /// Statistics that `terrace stats --json` printed, in place of the store's
+    #[arg(long, value_name = "FILE")]
+    pub traffic: Option<PathBuf>,
+    /// Profile of a tier, in place of its own: a preset or a file; may be repeated
+    #[arg(long = "profile", value_name = "TIER=PRESET|FILE")]
+    pub profiles: Vec<String>,
+    /// A device that the store does not have; may be repeated
+    #[arg(long = "device", value_name = "NAME=PRESET:CAPACITY[:PRICE_PER_GB]")]
+    pub devices: Vec<Device>,
+    /// Number of threads that send requests
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub threads: u32,
+    /// Number of processors [default: those of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub processors: Option<u32>,
+    /// Time of a request on a processor [default: as measured]
+    #[arg(long, value_name = "MICROSECONDS", value_parser = cost)]
+    pub cpu_us: Option<f64>,
+    /// The property of the best placement
+    #[arg(long, value_enum, default_value_t)]
+    pub goal: AdvisedGoal,
+    /// Let a level lie on a faster tier than the level above
+    #[arg(long)]
+    pub any_order: bool,
+    /// Number of lines, the best and the present placement aside
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+    /// Print a JSON object, with all placements
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The property by which a placement is the best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum AdvisedGoal {
+    /// The most requests a second
+    #[default]
+    Throughput,
+    /// The lowest price of a million requests
+    Price,
 }
 
 #[derive(Debug, Args)]

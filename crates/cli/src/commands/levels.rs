@@ -5,21 +5,24 @@ mod axis;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use terrace::{KeyspaceReport, LevelDuplicates, LevelsReport, SubLevelReport, TableReport};
+use terrace::{
+    KeyspaceReport, LevelDuplicates, LevelStatistics, LevelsReport, SubLevelReport, TableReport,
+};
 
 use self::axis::Axis;
 use crate::arguments::Levels;
 use crate::commands::history::table;
+use crate::commands::tier::aligned;
 use crate::failure::Result;
 use crate::output::{print, print_json};
-use crate::report::{bytes, levels, things};
+use crate::report::{bytes, count, levels, things};
 use crate::store;
 use crate::text::{brief, escape};
 
 pub fn run(arguments: &Levels) -> Result<()> {
     let report = store::levels(&arguments.report.store)?;
     match (arguments.history, arguments.report.json) {
-        (false, false) => print(picture(&report)),
+        (false, false) => print(picture(&report) + &traffic(&report)),
         (false, true) => print_json(&report),
         (true, false) => print(table(&report.compactions, SystemTime::now())),
         (true, true) => print_json(&report.compactions),
@@ -63,6 +66,42 @@ pub fn picture(report: &LevelsReport) -> String {
         text.push_str(&format!("files still to delete: {tables}\n"));
     }
     text
+}
+
+/// Returns the traffic of the levels that had some since the opening; nothing for a reader.
+fn traffic(report: &LevelsReport) -> String {
+    let heads = [
+        "",
+        "reads",
+        "bytes read",
+        "flushed",
+        "loaded",
+        "compactions read",
+        "and wrote",
+        "migrated",
+    ];
+    let cells = |level: usize, of: &LevelStatistics| {
+        let name = format!("level {level}");
+        let sizes = [
+            of.read_bytes,
+            of.flushed_bytes,
+            of.loaded_bytes,
+            of.compaction_read_bytes,
+            of.compaction_written_bytes,
+            of.migrated_bytes,
+        ];
+        let has_traffic = of.reads > 0 || sizes.iter().any(|&size| size > 0);
+        let cells = [name, count(of.reads)].into_iter();
+        has_traffic.then(|| cells.chain(sizes.map(bytes)).collect())
+    };
+    let totals = report.totals.iter().enumerate();
+    let rows: Vec<Vec<String>> = totals.filter_map(|(level, of)| cells(level, of)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads = [heads.map(str::to_owned).to_vec()].into_iter();
+    let rows: Vec<_> = heads.chain(rows).collect();
+    format!("\nsince the opening:\n{}", aligned(&rows, &[0]))
 }
 
 fn content(duplicates: &LevelDuplicates) -> String {
@@ -135,5 +174,31 @@ fn tiers(tables: &[TableReport]) -> String {
             let counted = counted.map(|(tier, count)| format!("{} {count}", name(tier)));
             format!(", tiers {}", counted.collect::<Vec<_>>().join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn traffic_has_a_line_for_each_level_that_had_some() {
+        let report = json!({"keyspaces": [], "totals": [
+            {"sub_levels": 0, "tables": 0, "bytes": 0, "flushed_bytes": 4096},
+            {"sub_levels": 1, "tables": 1, "bytes": 9},
+            {"sub_levels": 1, "tables": 9, "bytes": 9, "reads": 1234, "read_bytes": 1 << 20,
+             "compaction_read_bytes": 1, "compaction_written_bytes": 2, "migrated_bytes": 3},
+        ]});
+        let report: LevelsReport = serde_json::from_value(report).unwrap();
+        let wanted = "
+since the opening:
+         reads  bytes read  flushed  loaded  compactions read  and wrote  migrated
+level 0      0         0 B  4.0 KiB     0 B               0 B        0 B       0 B
+level 2  1,234     1.0 MiB      0 B     0 B               1 B        2 B       3 B
+";
+        assert_eq!(traffic(&report), wanted);
+        assert_eq!(traffic(&LevelsReport::default()), "");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use terrace::Statistics;
+use terrace::{Statistics, TierStatistics};
 use terrace_tools::inspect::{Answer, EventRequest, prometheus};
 
 use crate::arguments::Stats;
@@ -203,7 +203,31 @@ fn tiers(text: &mut Sections, statistics: &Statistics) {
             format!("{used} in {tables}{state}"),
         );
     }
+    for tier in &statistics.tiers {
+        if let Some(shown) = latencies(tier) {
+            let name = escape(tier.name.as_bytes());
+            text.line(&format!("{name}, p50 and p99"), shown);
+        }
+    }
     text.line("tables gone elsewhere", count(statistics.migrations));
+}
+
+/// Returns the usual and the long times of a tier's operations; `None` before the first one.
+fn latencies(tier: &TierStatistics) -> Option<String> {
+    let timed = tier.latencies.all().into_iter();
+    let timed = timed.filter(|(_, _, times)| times.count > 0);
+    let shown: Vec<String> = timed
+        .map(|(operation, purpose, times)| {
+            let us = |time: Duration| time.as_secs_f64() * 1e6;
+            let (p50_us, p99_us) = (us(times.p50), us(times.p99));
+            let name = match operation == purpose {
+                true => operation.to_owned(),
+                false => format!("{purpose} {operation}"),
+            };
+            format!("{name} {p50_us:.0} and {p99_us:.0} us")
+        })
+        .collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 /// Writes the owner's work since it opened the store; nothing for a reader.

@@ -50,11 +50,44 @@ fn as_text(tiers: &[TierStatistics]) -> String {
         .chain(rows)
         .collect();
     let mut text = aligned(&rows, &[1, 2, 8]);
+    let caches = caches(tiers);
+    if caches.len() > 1 {
+        text.push_str(&format!("\n{}", aligned(&caches, &[0, 1])));
+    }
     let levels = levels(tiers);
     if levels.len() > 1 {
         text.push_str(&format!("\n{}", aligned(&levels, &[0])));
     }
     text
+}
+
+/// Returns the caches for blocks of slower tiers, a row for each tier that has one.
+fn caches(tiers: &[TierStatistics]) -> Vec<Vec<String>> {
+    let heads = [
+        "cache", "state", "size", "used", "blocks", "memory", "hits", "misses", "admitted",
+        "refused", "evicted", "damaged", "failures",
+    ];
+    let rows = tiers.iter().filter_map(|tier| {
+        let cache = tier.cache.as_ref()?;
+        let state = if cache.is_on { "on" } else { "off" };
+        Some(vec![
+            escape(tier.name.as_bytes()),
+            state.to_owned(),
+            bytes(cache.capacity_bytes),
+            bytes(cache.block_bytes),
+            count(cache.blocks),
+            bytes(cache.memory_bytes),
+            count(cache.hits),
+            count(cache.misses),
+            count(cache.admitted),
+            count(cache.rejected),
+            count(cache.evicted),
+            count(cache.damaged),
+            count(cache.failures),
+        ])
+    });
+    let heads = heads.map(str::to_owned).to_vec();
+    [heads].into_iter().chain(rows).collect()
 }
 
 /// Returns the bytes of tables in each level that has some, a row for each tier.
@@ -95,6 +128,11 @@ mod tests {
                 "number": 1, "name": "nvme", "state": "open", "path": "/fast/store",
                 "capacity_bytes": 1 << 20, "reserve_bytes": 1024, "files_bytes": 1000, "tables": 3,
                 "reserved_bytes": 24, "room_bytes": 2048, "level_bytes": [600, 0, 400], "io": {},
+                "cache": {
+                    "is_on": true, "capacity_bytes": 4 << 20, "block_bytes": 3 << 20, "blocks": 700,
+                    "memory_bytes": 40_000, "hits": 12_345, "misses": 32, "admitted": 33, "rejected": 34,
+                    "kept": 35, "evicted": 36, "damaged": 0, "failures": 1,
+                },
             })),
             tier(json!({
                 "number": 2, "name": "disk", "state": "draining", "path": "/disk\u{1b}",
@@ -106,6 +144,9 @@ mod tests {
 number  name  state     capacity  reserve     used     room  tables  directory
      1  nvme  open       1.0 MiB  1.0 KiB  1.0 KiB  2.0 KiB       3  /fast/store
      2  disk  draining         -      0 B  3.0 MiB  1.0 TiB   1,200  /disk\\x1b
+
+cache  state     size     used  blocks    memory    hits  misses  admitted  refused  evicted  damaged  failures
+nvme   on     4.0 MiB  3.0 MiB     700  39.1 KiB  12,345      32        33       34       36        0         1
 
       level 0  level 2
 nvme    600 B    400 B

@@ -1,6 +1,7 @@
 //! Commands about tiers.
 
 mod add;
+mod advise;
 mod drain;
 mod explain;
 mod list;
@@ -17,13 +18,14 @@ pub fn run(what: &Tier) -> Result<()> {
         Tier::Drain(arguments) => drain::run(arguments),
         Tier::Remove(arguments) => remove::run(arguments),
         Tier::Explain(arguments) => explain::run(arguments),
+        Tier::Advise(arguments) => advise::run(arguments),
         Tier::Probe(arguments) => probe::run(arguments),
     }
 }
 
 /// Returns columns as lines, each as wide as its widest cell. Cells of columns in `left` begin at their
 /// left, others end at their right. The last column of the left has no end.
-fn aligned(rows: &[Vec<String>], left: &[usize]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>], left: &[usize]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
