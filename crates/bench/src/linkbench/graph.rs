@@ -163,6 +163,19 @@ pub struct LongList {
 }
 
 impl InUse {
+    /// Returns the state of another graph with the same contents. No list was shown there yet.
+    pub fn copy(&self) -> InUse {
+        let copy = |number: &AtomicU64| AtomicU64::new(number.load(Ordering::Relaxed));
+        InUse {
+            nodes: copy(&self.nodes),
+            node_versions: copy(&self.node_versions),
+            links: copy(&self.links),
+            visible: copy(&self.visible),
+            link_versions: copy(&self.link_versions),
+            long_lists: Mutex::default(),
+        }
+    }
+
     /// Adds to one of the numbers. A negative one is subtracted.
     pub fn count(number: &AtomicU64, more: i64) {
         // Two's complement: wrapping makes it a subtraction.

@@ -50,6 +50,15 @@ impl Latencies {
         Ok(())
     }
 
+    /// Returns all that were recorded, of all kinds together.
+    pub fn of_all(&self) -> Result<Latency> {
+        let mut all = Histogram::new(3)?;
+        for histogram in &self.by_kind {
+            all.add(histogram)?;
+        }
+        Ok(summary(&all))
+    }
+
     /// Returns all that were recorded, by kind; kinds without an operation are left out.
     pub fn summaries(&self) -> BTreeMap<OperationKind, Latency> {
         OperationKind::ALL

@@ -4,6 +4,7 @@
 //! - [`wbl`]: write-behind logging, figure by figure
 //! - [`plexdb`]: deduplication compaction: what policies write, and the space that they take
 //! - [`kvbdev`]: a key-value store on the storage node, beside an LSM tree on the host
+//! - [`tiers`]: levels of a tree on devices of different speed
 //! - [`region_model`]: persistent memory that is not there
 //! - [`report`]: the findings of a reproduction; `text`, [`page`] and `images` show it
 
@@ -18,6 +19,7 @@ pub mod report;
 #[cfg(test)]
 pub(crate) mod sample;
 mod text;
+pub mod tiers;
 pub mod wbl;
 
 use std::path::Path;
@@ -64,6 +66,14 @@ pub fn run(program: &Program, what: &Reproduce, command: &str) -> Result<()> {
             };
             let hold = || kvbdev::reproduce(&program, asked, command);
             show_with_plots(&output, asked.plots.as_deref(), hold)?.succeeded()
+        }
+        Reproduce::Tiers(asked) => {
+            let output = Output {
+                json: asked.json,
+                html: asked.html.as_deref(),
+            };
+            let hold = || tiers::reproduce(asked, command);
+            show_with_plots(&output, asked.plots.as_deref(), hold).map(drop)
         }
     }
 }

@@ -68,11 +68,10 @@ fn write_claims(page: &mut String, claims: &[Claim]) {
 }
 
 fn write_section(page: &mut String, section: &Section) {
-    let label = if section.modelled {
-        " <span class=\"modelled\">modelled</span>"
-    } else {
-        ""
-    };
+    let label: String = section
+        .labels()
+        .map(|label| format!(" <span class=\"modelled\">{label}</span>"))
+        .collect();
     let _ = writeln!(
         page,
         "<section>\n<h2>{}: {}{label}</h2>",
@@ -129,6 +128,7 @@ fn write_chart(page: &mut String, chart: &Chart) {
         let (class, whose) = match bar.whose {
             Whose::Paper => ("paper", "published"),
             Whose::Ours => ("ours", "here"),
+            Whose::Predicted => ("predicted", "predicted"),
         };
         let _ = writeln!(
             page,

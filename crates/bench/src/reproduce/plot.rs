@@ -188,6 +188,7 @@ fn write_points(page: &mut String, points: &[&Point], size: Size, (across, up): 
         let (class, whose) = match point.whose {
             Whose::Paper => ("paper", " (published)"),
             Whose::Ours => ("ours", ""),
+            Whose::Predicted => ("predicted", " (predicted)"),
         };
         let label = format!("{}{whose}", point.label);
         let (left, baseline) = labels.place((*x, *y), &label);

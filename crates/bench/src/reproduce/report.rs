@@ -46,6 +46,9 @@ pub struct Section {
     pub title: String,
     /// Whether a model of memory had a part in its numbers.
     pub modelled: bool,
+    /// Whether devices that the machine lacks were emulated.
+    #[serde(default)]
+    pub emulated: bool,
     /// Notes that a reader needs in order to judge the numbers.
     pub notes: Vec<String>,
     /// Numbers.
@@ -58,10 +61,23 @@ pub struct Section {
 }
 
 impl Section {
-    /// Returns the head of a section: its name, and whether its numbers are modelled.
+    /// Returns the head of a section: its name, and whether its numbers are modelled or emulated.
     pub fn heading(&self) -> String {
-        let label = if self.modelled { " [modelled]" } else { "" };
-        format!("{}: {}{label}", self.figure, self.title)
+        let labels = self.labels().map(|label| format!(" [{label}]"));
+        format!(
+            "{}: {}{}",
+            self.figure,
+            self.title,
+            labels.collect::<String>()
+        )
+    }
+
+    /// Returns the words for numbers that are not of a device of this machine.
+    pub fn labels(&self) -> impl Iterator<Item = &'static str> {
+        let modelled = self.modelled.then_some("modelled");
+        modelled
+            .into_iter()
+            .chain(self.emulated.then_some("emulated"))
     }
 }
 
@@ -149,6 +165,8 @@ pub enum Whose {
     Paper,
     /// Measured here.
     Ours,
+    /// Predicted here, by a model.
+    Predicted,
 }
 
 /// One claim of a publication.

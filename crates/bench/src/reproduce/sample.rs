@@ -38,6 +38,7 @@ pub fn reproduction() -> Reproduction<u32> {
             figure: "Figure 1".into(),
             title: "gains".into(),
             modelled: true,
+            emulated: false,
             notes: vec!["word ".repeat(60)],
             tables: vec![table],
             plots: vec![Plot {

@@ -1,11 +1,11 @@
 //! One run: a store is opened and goes through all phases of a plan, in this process.
 
-mod client;
+pub(crate) mod client;
 mod gathered;
 pub mod pace;
 mod phase;
 mod scan_check;
-mod start;
+pub(crate) mod start;
 mod timeline;
 
 use std::collections::BTreeMap;

@@ -88,6 +88,7 @@ pub fn section(found: &AgainstNovelsm, modelled: bool) -> Section {
         figure: "Figure 4.5".into(),
         title: "every write into the region, against NoveLSM's policy".into(),
         modelled,
+        emulated: false,
         notes: vec![
             "What stands for NoveLSM is its policy, composed of two stores of this engine: one with \
              a log takes writes until it would stall, then one in the region does; the newest \

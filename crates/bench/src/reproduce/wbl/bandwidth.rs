@@ -265,6 +265,7 @@ pub fn section(found: &Bandwidths, modelled: bool) -> Section {
         figure: "Figure 2.1".into(),
         title: "bandwidth of the region in use".into(),
         modelled,
+        emulated: false,
         notes: vec![format!(
             "The thesis' numbers are of Optane memory, whose unit is 256 B (its \"256GB/64GB \
              granularity\" means bytes). Here a write is a frame appended to an arena, with a header \

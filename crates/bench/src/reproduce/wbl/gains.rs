@@ -154,6 +154,7 @@ pub fn section(gains: &Gains, modelled: bool) -> Section {
         figure: "Figures 4.2 and 4.3".into(),
         title: "throughput with new writes in the region, against a write-ahead log".into(),
         modelled,
+        emulated: false,
         notes: vec![
             "Gains are medians over repeats; in brackets the least and the greatest. A gain exceeds \
              the spread if all repeats lie on one side of zero. F100 is the thesis' F: \

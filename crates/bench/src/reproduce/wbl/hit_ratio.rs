@@ -174,6 +174,7 @@ pub fn section(found: &HitRatios, setting: &Setting) -> Section {
         figure: "Figure 4.4".into(),
         title: "gets that the DRAM buffer answers, by what a write does to it".into(),
         modelled: setting.model.is_some(),
+        emulated: false,
         notes: vec![
             format!(
                 "Measured: one store for each policy, its new writes in the region, {CLIENTS} \

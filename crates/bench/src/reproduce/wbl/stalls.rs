@@ -200,6 +200,7 @@ pub fn section(found: &Stalls, modelled: bool) -> Section {
         figure: "No figure".into(),
         title: "stalls with 2, 8 and 32 waiting MemTables".into(),
         modelled,
+        emulated: false,
         notes: vec![
             "The thesis claims that more room for new writes ends stalls, and measures none. A \
              stall is whatever the store held its writers back, delays that slow them down among \
