@@ -77,8 +77,16 @@ const STEPS: &[Step] = &[
         scaled(root, "crash", &scale)
     }),
     deep("fuzz", tools::fuzz_long),
+    deep("placements", placements),
     deep("peers, rocksdb", peers::with_rocksdb),
 ];
+
+/// Runs a small form of the experiment on tiered storage. It fails where a store gives a wrong answer.
+fn placements(root: &Path) -> Outcome {
+    const RUN: [&str; 5] = ["run", "--release", "--locked", "--package", "terrace-cli"];
+    let experiment = "-- reproduce tiers --scale 0.0005 --seconds 0.5 --repeats 2";
+    show(cargo(root).args(RUN).args(experiment.split_whitespace()))
+}
 
 /// The quick tier tests changes alone.
 const TESTS_OF_CHANGES: Step = quick("tests of changes", changes::test);
