@@ -36,6 +36,11 @@ pub enum MigrationReason {
 }
 
 impl MigrationReason {
+    /// Returns whether the room decided, and nothing about the table.
+    pub const fn is_for_room(self) -> bool {
+        matches!(self, MigrationReason::Room | MigrationReason::LevelsAbove)
+    }
+
     /// Returns the reason in words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,13 +78,15 @@ pub fn next_migration(
         if let Some(leaving) = leaving(surroundings, &kept, table) {
             return leaving;
         }
-        match placement {
+        let migration = match placement {
             Placement::Age => by_age(&kept, table),
             _ if by_heat && heat::competes(table.level, kept.level_bytes) => {
                 by_reads(&kept, table, hottest)
             }
             _ => by_level(&kept, table),
-        }
+        };
+        let by_its_reads = |why| matches!(why, MigrationReason::Hot | MigrationReason::Cold);
+        migration.filter(|migration| !table.moved_for_room || by_its_reads(migration.why))
     });
     moves.min_by(|a, b| {
         rank(a)

@@ -94,6 +94,7 @@ fn table(number: u64, level: u8, tier: u8, size_bytes: u64) -> TableFacts {
         size_bytes,
         age_seconds: 0,
         reads_per_second: 0.0,
+        moved_for_room: false,
     }
 }
 
@@ -246,6 +247,14 @@ fn tables_move_down_as_their_youngest_write_grows_old() {
 
 /// A fast tier of 100 bytes, and tables of 50 bytes in level 1 with these tiers and reads in a second.
 fn next_by_heat(room_bytes: u64, tables: &[(u8, f64)]) -> Option<(u64, u8, MigrationReason)> {
+    next_moved(room_bytes, tables, false)
+}
+
+fn next_moved(
+    room_bytes: u64,
+    tables: &[(u8, f64)],
+    moved_for_room: bool,
+) -> Option<(u64, u8, MigrationReason)> {
     let options = KeyspaceOptions {
         placement: Placement::Heat,
         ..KeyspaceOptions::default()
@@ -254,6 +263,7 @@ fn next_by_heat(room_bytes: u64, tables: &[(u8, f64)]) -> Option<(u64, u8, Migra
     let tables = (1..).zip(tables);
     let tables = tables.map(|(number, &(tier, reads_per_second))| TableFacts {
         reads_per_second,
+        moved_for_room,
         ..table(number, 1, tier, 50)
     });
     let tables: Vec<TableFacts> = tables.collect();
@@ -297,4 +307,15 @@ fn tables_that_are_about_as_hot_do_not_change_places() {
     // Where nothing was read, the capacities decide.
     let moved = next_by_heat(100, &[(2, 0.0), (2, 0.0)]);
     assert_eq!(moved, Some((1, 1, MigrationReason::Room)));
+}
+
+/// A load fills the fast tier before anything is read, and these moves are not to stand in the way.
+#[test]
+fn tables_that_moved_for_room_alone_move_again_for_their_reads_only() {
+    let read = [(1, 0.0), (1, 0.0), (2, 100.0), (2, 0.0)];
+    let cold = Some((1, 2, MigrationReason::Cold));
+    assert_eq!(next_moved(0, &read, true), cold);
+    let hot = Some((3, 1, MigrationReason::Hot));
+    assert_eq!(next_moved(50, &read, true), hot);
+    assert_eq!(next_moved(100, &[(2, 0.0), (2, 0.0)], true), None);
 }

@@ -6,13 +6,14 @@
 //! one.
 //!
 //! A compaction that takes the table meanwhile ends the migration: its outputs are placed anyway. A table that
-//! has moved does not go back for an hour, unless its tier is drained.
+//! has moved does not go back for an hour, unless its tier is drained. One that moved for room alone goes back
+//! for its reads, once.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use terrace_lsm::compaction::placement::{Migration, MigrationReason, next_migration};
+use terrace_lsm::compaction::placement::{Migration, MigrationReason, TableFacts, next_migration};
 use terrace_lsm::data_files::{Placed, Stage};
 use terrace_lsm::levels::{Edit, KeyspaceLevels, Table, TableMigrated, Version};
 use terrace_lsm::sync::Mutex;
@@ -50,6 +51,7 @@ pub(crate) struct Migrations {
 struct Past {
     table: u64,
     seconds: u64,
+    is_for_room: bool,
 }
 
 impl Migrations {
@@ -62,11 +64,12 @@ impl Migrations {
         }
     }
 
-    /// Returns the tables that moved within the last hour.
-    fn moved_of_late(&self, now_seconds: u64) -> BTreeSet<u64> {
+    /// Returns the tables that moved within the last hour, each with whether its last move was for room alone.
+    fn moved_of_late(&self, now_seconds: u64) -> BTreeMap<u64, bool> {
         let late = self.late.lock();
         let is_late = |past: &&Past| now_seconds.saturating_sub(past.seconds) < STAYS_SECONDS;
-        late.iter().filter(is_late).map(|past| past.table).collect()
+        let moved = late.iter().filter(is_late);
+        moved.map(|past| (past.table, past.is_for_room)).collect()
     }
 
     fn note_failure(&self, table: u64, error: &Error) {
@@ -158,12 +161,15 @@ impl Store {
             let taken = self.compactor.jobs.taken_of(levels.id);
             let may_go = |table: &Table| {
                 let number = table.number;
-                let rests = moved.contains(&number) && !is_drained(table.tier);
+                let rests = moved.get(&number) == Some(&false) && !is_drained(table.tier);
                 let stays = rests || damaged.contains(&number) || is_put_off(number);
                 !stays && !taken.contains(&number) && self.files.data.is_present(table.tier)
             };
             let tables = levels.tables().filter(|(_, table)| may_go(table));
-            let tables = tables.map(|(place, table)| outlook.facts(place, table));
+            let tables = tables.map(|(place, table)| TableFacts {
+                moved_for_room: moved.get(&table.number) == Some(&true),
+                ..outlook.facts(place, table)
+            });
             let surroundings = outlook.of_tables(self.form_of(levels));
             let migration = next_migration(&surroundings, tables)?;
             self.planned(levels, migration)
@@ -292,6 +298,7 @@ impl Store {
         self.files.migrations.remember(Past {
             table: table.number,
             seconds: self.lifecycle.clock.unix_seconds(),
+            is_for_room: why.is_for_room(),
         });
         let counters = &self.metrics.counters;
         counters.migrations.fetch_add(1, Ordering::Relaxed);
