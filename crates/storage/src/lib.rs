@@ -17,6 +17,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Terrace runs on Linux (x86-64 and aarch64) only");
 
+mod by_directory;
 mod counting;
 mod crash_switch;
 mod directory;
@@ -34,6 +35,7 @@ mod real;
 mod simulated;
 mod traits;
 
+pub use by_directory::StorageByDirectory;
 pub use counting::{CountingLayer, CountingStorage, IoCounts, IoStatistics};
 pub use crash_switch::{CrashSwitch, Step};
 pub use directory::{Access, Directory, DirectoryEntry, FileIdentity};

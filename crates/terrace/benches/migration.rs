@@ -17,58 +17,21 @@ use std::time::{Duration, Instant};
 use support::{Arguments, scatter};
 use terrace::{Db, KeyspaceOptions, Options, TierOptions};
 use terrace_storage::{
-    Access, DeviceProfile, Directory, EmulatedDevice, EmulatedStorage, RealStorage, Result, Storage,
+    DeviceProfile, EmulatedDevice, EmulatedStorage, RealStorage, Storage, StorageByDirectory,
 };
 
 const VALUE_BYTES: usize = 1000;
 /// Rows of the keyspace that is read: 64 MiB, of which a sixteenth fits the cache.
 const HOT_ROWS: u64 = 64 << 10;
 
-/// A storage on two devices: the directories below one path are the slow one's.
-#[derive(Debug)]
-struct TwoDevices {
-    quick: EmulatedStorage,
-    slow: EmulatedStorage,
-    slow_path: PathBuf,
-}
-
-impl TwoDevices {
-    fn new(slow_path: PathBuf) -> Self {
-        let device = |name: &str, profile| {
-            let device = Arc::new(EmulatedDevice::new(name, profile));
-            EmulatedStorage::new(Arc::new(RealStorage), device)
-        };
-        TwoDevices {
-            quick: device("960-pro", DeviceProfile::NVME_960_PRO),
-            slow: device("850-pro", DeviceProfile::SSD_850_PRO),
-            slow_path,
-        }
-    }
-
-    fn of(&self, path: &Path) -> &EmulatedStorage {
-        match path.starts_with(&self.slow_path) {
-            true => &self.slow,
-            false => &self.quick,
-        }
-    }
-}
-
-impl Storage for TwoDevices {
-    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
-        self.of(path).directory(path, access)
-    }
-
-    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
-        self.of(path).create_directory_for(path, access)
-    }
-
-    fn can_poll(&self) -> bool {
-        false
-    }
-
-    fn boot_id(&self) -> Result<[u8; 16]> {
-        self.quick.boot_id()
-    }
+/// Returns a storage on two devices. The directories below one path are the slow one's.
+fn two_devices(slow_path: &Path) -> StorageByDirectory {
+    let device = |name: &str, profile| {
+        let device = Arc::new(EmulatedDevice::new(name, profile));
+        Arc::new(EmulatedStorage::new(Arc::new(RealStorage), device))
+    };
+    StorageByDirectory::new(device("960-pro", DeviceProfile::NVME_960_PRO))
+        .with(slow_path, device("850-pro", DeviceProfile::SSD_850_PRO))
 }
 
 struct Bench {
@@ -177,7 +140,7 @@ fn main() {
     let slow = directory.join("slow");
     std::fs::create_dir_all(&directory).unwrap();
     let bench = Bench {
-        storage: Arc::new(TwoDevices::new(slow.clone())),
+        storage: Arc::new(two_devices(&slow)),
         store: directory.join("store"),
         slow,
     };

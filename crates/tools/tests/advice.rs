@@ -1,8 +1,8 @@
 //! Predictions beside measured throughputs, on emulated devices.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -13,8 +13,8 @@ use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 use terrace::{Compression, Db, KeyspaceOptions, Options, TierOptions};
 use terrace_storage::{
-    Access, Clock, DeviceProfile, Directory, EmulatedDevice, EmulatedStorage, PreciseClock,
-    RealStorage, Result, Storage,
+    Clock, DeviceProfile, EmulatedDevice, EmulatedStorage, PreciseClock, RealStorage,
+    StorageByDirectory,
 };
 use terrace_tools::advise::{Advice, AdviceRequest, advise};
 
@@ -159,51 +159,15 @@ impl Clock for DeviceClock {
     }
 }
 
-/// Storages by the directories of their devices.
-#[derive(Debug)]
-struct Machine {
-    devices: BTreeMap<PathBuf, Arc<dyn Storage>>,
-    others: Arc<dyn Storage>,
-}
-
-impl Machine {
-    fn new(root: &Path, clock: &Arc<DeviceClock>) -> Self {
-        let real = || Arc::new(RealStorage) as Arc<dyn Storage>;
-        let devices = DEVICES.map(|(name, profile)| {
-            let clock = Arc::clone(clock) as Arc<dyn Clock>;
-            let device = Arc::new(EmulatedDevice::new(name, profile).with_clock(clock));
-            let emulated = Arc::new(EmulatedStorage::new(real(), device));
-            (root.join(name), emulated as Arc<dyn Storage>)
-        });
-        Machine {
-            devices: devices.into_iter().collect(),
-            others: real(),
-        }
-    }
-
-    fn of(&self, path: &Path) -> &dyn Storage {
-        let mut devices = self.devices.iter();
-        let found = devices.find(|(root, _)| path.starts_with(root));
-        &**found.map_or(&self.others, |(_, storage)| storage)
-    }
-}
-
-impl Storage for Machine {
-    fn directory(&self, path: &Path, access: Access) -> Result<Arc<dyn Directory>> {
-        self.of(path).directory(path, access)
-    }
-
-    fn create_directory_for(&self, path: &Path, access: Access) -> Result<()> {
-        self.of(path).create_directory_for(path, access)
-    }
-
-    fn can_poll(&self) -> bool {
-        false
-    }
-
-    fn boot_id(&self) -> Result<[u8; 16]> {
-        self.others.boot_id()
-    }
+/// Returns a storage with a directory for each device.
+fn machine(root: &Path, clock: &Arc<DeviceClock>) -> StorageByDirectory {
+    let real = StorageByDirectory::new(Arc::new(RealStorage));
+    DEVICES.into_iter().fold(real, |storage, (name, profile)| {
+        let clock = Arc::clone(clock) as Arc<dyn Clock>;
+        let device = Arc::new(EmulatedDevice::new(name, profile).with_clock(clock));
+        let emulated = EmulatedStorage::new(Arc::new(RealStorage), device);
+        storage.with(root.join(name), Arc::new(emulated))
+    })
 }
 
 /// Returns the options of a store whose tables fit into no cache. Arenas and the manifest lie on no device.
@@ -217,7 +181,7 @@ fn options(root: &Path, levels: [&str; 4], clock: &Arc<DeviceClock>) -> Options 
         ..TierOptions::new(name, root.join(name))
     }));
     Options {
-        storage: Arc::new(Machine::new(root, clock)),
+        storage: Arc::new(machine(root, clock)),
         region_dir: Some(root.join("arenas")),
         arena_bytes: 256 << 10,
         level0_merge: 4,

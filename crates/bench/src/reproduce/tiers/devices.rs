@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use terrace::DeviceProfile;
 use terrace::terrace_storage::{
-    Access, Directory, EmulatedDevice, EmulatedStorage, RealStorage, Result as StorageResult,
-    Storage,
+    EmulatedDevice, EmulatedStorage, RealStorage, Storage, StorageByDirectory,
 };
 
 /// A device for tables.
@@ -61,17 +60,17 @@ impl Devices {
         let of_tables = Device::ALL.map(|device| (device.name(), device.profile()));
         let log = (LOG, DeviceProfile::SSD_850_PRO);
         let mut emulated = Vec::new();
-        let mut routes = Vec::new();
+        let mut storage = StorageByDirectory::new(Arc::new(RealStorage));
         for (name, profile) in of_tables.into_iter().chain([log]) {
             let device = Arc::new(EmulatedDevice::new(name, profile));
-            let storage = EmulatedStorage::new(Arc::new(RealStorage), Arc::clone(&device));
-            routes.push((home.join(name), storage));
+            let of_device = EmulatedStorage::new(Arc::new(RealStorage), Arc::clone(&device));
+            storage = storage.with(home.join(name), Arc::new(of_device));
             emulated.push(device);
         }
         Devices {
             home: home.to_owned(),
             emulated,
-            storage: Arc::new(ByDirectory { routes }),
+            storage: Arc::new(storage),
         }
     }
 
@@ -95,38 +94,6 @@ impl Devices {
         for device in &self.emulated {
             device.set_instant(is_instant);
         }
-    }
-}
-
-/// A storage that finds the one of a directory by its path.
-#[derive(Debug)]
-struct ByDirectory {
-    routes: Vec<(PathBuf, EmulatedStorage)>,
-}
-
-impl ByDirectory {
-    fn at(&self, path: &Path) -> &dyn Storage {
-        let mut routes = self.routes.iter();
-        let found = routes.find(|(home, _)| path.starts_with(home));
-        found.map_or(&RealStorage, |(_, storage)| storage)
-    }
-}
-
-impl Storage for ByDirectory {
-    fn directory(&self, path: &Path, access: Access) -> StorageResult<Arc<dyn Directory>> {
-        self.at(path).directory(path, access)
-    }
-
-    fn create_directory_for(&self, path: &Path, access: Access) -> StorageResult<()> {
-        self.at(path).create_directory_for(path, access)
-    }
-
-    fn can_poll(&self) -> bool {
-        false
-    }
-
-    fn boot_id(&self) -> StorageResult<[u8; 16]> {
-        RealStorage.boot_id()
     }
 }
 
