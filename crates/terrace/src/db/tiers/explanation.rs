@@ -101,12 +101,22 @@ fn reason(
             "{first} is for tables with its reads, {:.1} a second; it is in level {level}",
             table.reads_per_second
         ),
+        Placement::Auto if is_there && has_chosen(surroundings, level, first) => {
+            format!("{first} serves level {level} best for its price, by the costs")
+        }
         _ if is_there => format!("{first} is the fastest tier with room for level {level}"),
         _ if !has_room_for(tiers, first, table.size_bytes) => {
             format!("{first} would be asked first, and has no room for it")
         }
         _ => format!("{first} would be asked first now; the table was written, or moved, before"),
     }
+}
+
+/// Returns whether the costs chose a tier for a level.
+fn has_chosen(surroundings: &Surroundings<'_>, level: u8, name: &str) -> bool {
+    let chosen = surroundings.chosen;
+    let of_level = chosen.get(usize::from(level)).or(chosen.last());
+    of_level.is_some_and(|of_level| of_level == name)
 }
 
 fn has_room_for(tiers: &[TierFacts], name: &str, bytes: u64) -> bool {
