@@ -5,13 +5,17 @@
 //! the coldest bytes that still fit there, if the hottest come first. A table below the floor leaves only for
 //! one that is read well more, so two tables that are about as hot do not change places.
 
+mod cuts;
+
+pub use self::cuts::{HeatCut, cuts, gain_of_cuts};
 use super::pins::Positions;
 use super::{NewTable, Surroundings, TableFacts, TierFacts, levels, total};
 
 /// Factor between the reads of two tables before they change places.
 const HYSTERESIS: f64 = 1.5;
-/// Part of all bytes that the upper levels have at most, all together.
-const UPPER_PART: u64 = 4;
+/// Part of all bytes that the upper levels have at most, all together. With a ratio of ten these are all but the last
+/// two: the last but one has a tenth of the bytes, and seldom as much of the reads.
+const UPPER_PART: u64 = 16;
 
 /// Part of the upper levels that a fast tier keeps free for their compactions.
 const HEADROOM_PART: u64 = 4;
@@ -91,6 +95,14 @@ impl HeatFloors {
         HeatFloors {
             floors: floors.collect(),
         }
+    }
+
+    /// Returns the floors, those of tiers that do not take all at least `least`.
+    pub fn at_least(mut self, least: f64) -> HeatFloors {
+        for (_, floor) in &mut self.floors {
+            *floor = if *floor > 0.0 { floor.max(least) } else { 0.0 };
+        }
+        self
     }
 
     /// Returns whether no table is known to be read.
@@ -175,62 +187,6 @@ pub(super) fn reads_per_byte(table: &TableFacts) -> f64 {
     }
 }
 
-/// A key at which the heat of a compaction's output changes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HeatCut {
-    /// The first key of the part; empty for the first part.
-    pub from: Vec<u8>,
-    /// Bytes of the part, about.
-    pub bytes: u64,
-    /// Reads for each byte in a second.
-    pub reads_per_byte: f64,
-}
-
-/// Returns the parts of a compaction's output that differ in their tier, from pieces in the order of the keys:
-/// neighbours for the same tier become one. A part below `min_bytes` goes with a neighbour.
-pub fn cuts(
-    pieces: Vec<HeatCut>,
-    floors: &HeatFloors,
-    tiers: &[TierFacts],
-    min_bytes: u64,
-) -> Vec<HeatCut> {
-    let mut parts: Vec<(usize, HeatCut)> = Vec::new();
-    for piece in pieces {
-        let position = floors.position(piece.reads_per_byte, tiers);
-        match parts.last_mut() {
-            // Also one whose beginning is too small for a table of its own.
-            Some((before, part)) if *before == position || part.bytes < min_bytes => {
-                part.absorb(&piece);
-                *before = floors.position(part.reads_per_byte, tiers);
-            }
-            _ => parts.push((position, piece)),
-        }
-    }
-    let mut joined: Vec<(usize, HeatCut)> = Vec::new();
-    for (position, part) in parts {
-        match joined.last_mut() {
-            Some((before, last)) if *before == position || part.bytes < min_bytes => {
-                last.absorb(&part);
-                *before = floors.position(last.reads_per_byte, tiers);
-            }
-            _ => joined.push((position, part)),
-        }
-    }
-    joined.into_iter().map(|(_, part)| part).collect()
-}
-
-impl HeatCut {
-    fn absorb(&mut self, next: &HeatCut) {
-        let reads = |cut: &HeatCut| cut.reads_per_byte * cut.bytes as f64;
-        let reads = reads(self) + reads(next);
-        self.bytes = self.bytes.saturating_add(next.bytes);
-        self.reads_per_byte = match self.bytes {
-            0 => 0.0,
-            bytes => reads / bytes as f64,
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,11 +209,10 @@ mod tests {
             [1.0, 0.1, 0.0],
             "1000 and 100 reads of 100 bytes fit into the first"
         );
-        let floors = HeatFloors::of(list.clone(), &[(1, Some(50)), (2, None)]);
-        assert_eq!(
-            [1, 2].map(|tier| floors.of_tier(tier)),
-            [f64::INFINITY, 0.0]
-        );
+        let few = HeatFloors::of(list.clone(), &[(1, Some(50)), (2, None)]);
+        assert_eq!([1, 2].map(|tier| few.of_tier(tier)), [f64::INFINITY, 0.0]);
+        let raised = floors.at_least(0.5);
+        assert_eq!([1, 2, 3].map(|tier| raised.of_tier(tier)), [1.0, 0.5, 0.0]);
         // All fits: even a table that nobody reads may come.
         let floors = HeatFloors::of(list, &[(1, Some(1000)), (2, None)]);
         assert_eq!(floors.of_tier(1), 0.0);
@@ -302,44 +257,8 @@ mod tests {
     fn upper_levels_do_not_compete() {
         let levels = [1, 9, 90, 900, 0, 0, 0];
         let compete = [0, 1, 2, 3, 6].map(|level| competes(level, &levels));
-        assert_eq!(compete, [false, false, false, true, true]);
-        assert_eq!((upper_bytes(&levels), headroom_bytes(&levels)), (100, 25));
+        assert_eq!(compete, [false, false, true, true, true]);
+        assert_eq!((upper_bytes(&levels), headroom_bytes(&levels)), (10, 2));
         assert!(competes(0, &[5]), "one level alone");
-    }
-
-    #[test]
-    fn outputs_are_cut_where_their_tier_changes() {
-        let tiers = [1, 2].map(|number| TierFacts {
-            number,
-            name: format!("t{number}"),
-            capacity_bytes: None,
-            room_bytes: 0,
-            is_open: true,
-        });
-        let floors = HeatFloors {
-            floors: vec![(1, 1.0), (2, 0.0)],
-        };
-        let piece = |&(from, bytes, reads_per_byte): &(u8, u64, f64)| HeatCut {
-            from: vec![from],
-            bytes,
-            reads_per_byte,
-        };
-        let cut = |list: &[(u8, u64, f64)]| {
-            let pieces = list.iter().map(piece).collect();
-            let parts = cuts(pieces, &floors, &tiers, 50);
-            let told = |part: HeatCut| (part.from[0], part.bytes, part.reads_per_byte);
-            parts.into_iter().map(told).collect::<Vec<_>>()
-        };
-        let cold_hot_cold = [(0, 100, 0.0), (1, 50, 4.0), (2, 50, 2.0), (3, 100, 0.0)];
-        assert_eq!(
-            cut(&cold_hot_cold),
-            [(0, 100, 0.0), (1, 100, 3.0), (3, 100, 0.0)]
-        );
-        // A hot piece that is too small for a table stays with its neighbours.
-        let small = [(0, 100, 0.0), (1, 20, 2.0), (2, 100, 0.0)];
-        assert_eq!(cut(&small), [(0, 220, 40.0 / 220.0)]);
-        // So does a small one at the beginning.
-        assert_eq!(cut(&[(0, 20, 0.0), (1, 100, 6.0)]), [(0, 120, 5.0)]);
-        assert_eq!(cut(&[]), []);
     }
 }

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 pub use self::heat::HeatFloors;
 pub use self::migration::{Migration, MigrationReason, next_migration};
-pub use self::pins::{Positions, pinned_positions};
+pub use self::pins::{Positions, pinned_positions, pinned_tiers};
 use crate::keyspace_options::{KeyspaceOptions, Placement};
 
 /// A tier as placement sees it.

@@ -36,9 +36,8 @@ pub fn pinned_positions(options: &KeyspaceOptions, tiers: &[TierFacts]) -> Posit
     Positions::of(named.map(|(at, _)| at))
 }
 
-/// Returns the tiers that tables of the keyspace may go to.
-pub(super) fn tiers_of<'a>(surroundings: &Surroundings<'a>) -> Cow<'a, [TierFacts]> {
-    let Surroundings { options, tiers, .. } = *surroundings;
+/// Returns the tiers that tables of a keyspace may go to.
+pub fn pinned_tiers<'a>(options: &KeyspaceOptions, tiers: &'a [TierFacts]) -> Cow<'a, [TierFacts]> {
     let positions = pinned_positions(options, tiers);
     if positions == Positions::ALL {
         return Cow::Borrowed(tiers);
@@ -48,4 +47,9 @@ pub(super) fn tiers_of<'a>(surroundings: &Surroundings<'a>) -> Cow<'a, [TierFact
         .enumerate()
         .filter(|(at, _)| positions.contains(*at));
     Cow::Owned(kept.map(|(_, tier)| tier.clone()).collect())
+}
+
+/// Returns the tiers that tables of the keyspace may go to.
+pub(super) fn tiers_of<'a>(surroundings: &Surroundings<'a>) -> Cow<'a, [TierFacts]> {
+    pinned_tiers(surroundings.options, surroundings.tiers)
 }
