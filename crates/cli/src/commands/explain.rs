@@ -327,6 +327,11 @@ fn measured(explained: &KeyspaceExplanation, measure: &Measured) -> [String; 3] 
             "paid for".to_owned(),
             "paid for".to_owned(),
         ],
+        Measured::MixedReads { level, tables } => [
+            format!("level {level}: reads for different tiers"),
+            things(*tables as u64, "table"),
+            "any".to_owned(),
+        ],
         Measured::Hidden { level, tables } => [
             format!("level {level}: hidden by deleted ranges"),
             things(*tables as u64, "table"),

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use terrace_lsm::compaction::claim::Claim;
 use terrace_lsm::compaction::legality::check_legal;
-use terrace_lsm::compaction::policy::{Choice, ChoiceKind, Policy, described_by};
+use terrace_lsm::compaction::policy::{Choice, ChoiceKind, described_by};
 use terrace_lsm::compaction::targets::Shape;
 use terrace_lsm::levels::{Edit, TableMoved, TableRemoved, Version};
 

@@ -89,7 +89,7 @@ impl PolicyMoment {
             levels,
             options: &store.options,
             form,
-            policy: &store.policy_of(levels, level0_is_paid_for, &self.seen),
+            policy: &*store.policy_of(levels, level0_is_paid_for, &self.seen),
             under_way: of_keyspace.map(|(_, claimed)| claimed.clone()).collect(),
             estimates: &self.known,
             shown: &store.files.read_sketches(levels),

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use terrace_lsm::compaction::policy::mixed_reads::MixedReads;
 use terrace_lsm::compaction::policy::removal::hidden_from;
 use terrace_lsm::compaction::policy::superseded::{self, Superseded};
 use terrace_lsm::compaction::policy::tombstones::{Seen, Tombstones};
@@ -39,6 +40,8 @@ const LOOKS: u64 = 8;
 pub(crate) struct SeenBeside {
     pub(crate) tombstones: Arc<Seen>,
     pub(crate) superseded: Arc<superseded::Seen>,
+    /// The gains of dividing tables whose parts are worth different tiers.
+    pub(crate) mixed_reads: Arc<BTreeMap<u64, f64>>,
 }
 
 /// The state kept between two looks at the levels.
@@ -92,6 +95,7 @@ impl Store {
         SeenBeside {
             tombstones,
             superseded,
+            mixed_reads: Arc::clone(&self.files.heat.view().mixed),
         }
     }
 
@@ -128,7 +132,7 @@ impl Store {
         levels: &KeyspaceLevels,
         level0_is_paid_for: bool,
         seen: &SeenBeside,
-    ) -> Superseded<Box<dyn Policy>> {
+    ) -> Box<dyn Policy> {
         let tombstones = Tombstones {
             inner: described_by(
                 &self.options.policy_settings(),
@@ -139,10 +143,18 @@ impl Store {
             age_seconds: self.options.tombstone_age_seconds,
             seen: Arc::clone(&seen.tombstones),
         };
-        Superseded {
-            inner: Box::new(tombstones),
+        let inner: Box<dyn Policy> = Box::new(tombstones);
+        let superseded = Superseded {
+            inner,
             seen: Arc::clone(&seen.superseded),
+        };
+        if seen.mixed_reads.is_empty() {
+            return Box::new(superseded);
         }
+        Box::new(MixedReads {
+            inner: Box::new(superseded),
+            gains: Arc::clone(&seen.mixed_reads),
+        })
     }
 
     fn hidden_by_ranges(&self, version: &Arc<Version>) -> HiddenByRanges {

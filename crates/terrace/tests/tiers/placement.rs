@@ -226,6 +226,54 @@ fn a_compaction_ends_tables_where_the_reads_change() {
 }
 
 #[test]
+fn a_table_with_hot_and_cold_parts_is_divided() {
+    let (disk, calendar) = (disk(), Arc::default());
+    let large = |form: &mut KeyspaceOptions| {
+        by_heat(form);
+        form.table_bytes = 128 << 10;
+    };
+    let db = open(&disk, &calendar, Some(150_000), large);
+    fill(&db, 0..KEYS);
+    db.compact_range(..).unwrap();
+    pass(&calendar, 3600);
+    settle(&db);
+    let divisions = |db: &Db| {
+        let compactions = db.compactions().into_iter();
+        let divided = compactions.filter(|done| done.reason.contains("by their reads"));
+        divided.count()
+    };
+    for key in (0..KEYS).step_by(7) {
+        check(&db, key..key + 1);
+    }
+    pass(&calendar, 5);
+    settle(&db);
+    assert_eq!(divisions(&db), 0, "reads are everywhere");
+    for _ in 0..4 {
+        read_hot(&db, 20);
+        pass(&calendar, 5);
+        settle(&db);
+        db.compact().unwrap();
+    }
+    assert!(divisions(&db) > 0);
+    let hottest = hottest(&db);
+    let hot_bytes = u64::from(HOT.end - HOT.start) * 220;
+    assert!(hottest.size_bytes < 2 * hot_bytes, "{hottest:?}");
+    assert_eq!(hottest.tier, "fast");
+    let slow = slow_reads(&db);
+    assert!(slow < 30, "{slow}: {:?}", read_tables(&db));
+    // It stays so: nothing is divided for ever.
+    let divided = divisions(&db);
+    for _ in 0..4 {
+        read_hot(&db, 20);
+        pass(&calendar, 5);
+        settle(&db);
+        db.compact().unwrap();
+    }
+    assert_eq!(divisions(&db), divided);
+    check(&db, 0..KEYS);
+}
+
+#[test]
 fn costs_choose_the_tiers_of_upper_levels() {
     let (disk, calendar) = (disk(), Arc::default());
     let auto = |form: &mut KeyspaceOptions| form.placement = Placement::Auto;

@@ -303,6 +303,7 @@ fn measured(measure: &Measure) -> Measured {
             due_at: due,
         },
         &Measure::PassedOver { level } => Measured::PassedOver { level },
+        &Measure::MixedReads { level, tables } => Measured::MixedReads { level, tables },
         &Measure::Hidden { level, tables } => Measured::Hidden { level, tables },
         &Measure::TombstoneAge {
             level,

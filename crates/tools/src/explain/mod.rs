@@ -295,6 +295,13 @@ pub enum Measured {
         /// The level.
         level: u8,
     },
+    /// Neighbouring tables of a level have parts that are worth different tiers by their reads.
+    MixedReads {
+        /// The level.
+        level: u8,
+        /// Number of tables.
+        tables: usize,
+    },
     /// Tables of a level hold an old tombstone.
     TombstoneAge {
         /// The level.

@@ -243,6 +243,7 @@ fn name(reason: Reason) -> String {
         Reason::PassedOver { level } => format!("tombstones passed over in level {level}"),
         Reason::TombstoneAge { level, .. } => format!("age of tombstones in level {level}"),
         Reason::Superseded { level, .. } => format!("superseded versions in level {level}"),
+        Reason::MixedReads { level, .. } => format!("mixed reads in level {level}"),
         Reason::Hidden { .. } => "hidden tables".into(),
         Reason::AskedFor => "asked for".into(),
     }

@@ -44,6 +44,8 @@ pub enum Measure {
     Superseded { level: u8, percent: u64, due: u64 },
     /// Tables that deleted ranges hide whole.
     Hidden { level: u8, tables: usize },
+    /// Neighbouring tables whose parts are worth different tiers by their reads.
+    MixedReads { level: u8, tables: usize },
 }
 
 /// The state of a candidate.
@@ -104,9 +106,10 @@ impl Candidate {
                 ..
             } => (duplicates.rate() - 1.0) / (threshold - 1.0),
             Measure::Score { score, least, .. } => score / least,
-            Measure::OtherPolicy { .. } | Measure::Hidden { .. } | Measure::PassedOver { .. } => {
-                1.0
-            }
+            Measure::OtherPolicy { .. }
+            | Measure::Hidden { .. }
+            | Measure::MixedReads { .. }
+            | Measure::PassedOver { .. } => 1.0,
             Measure::Tombstones { percent, due, .. } | Measure::Superseded { percent, due, .. } => {
                 *percent as f64 / (*due).max(1) as f64
             }

@@ -5,6 +5,7 @@ pub mod candidate;
 pub(crate) mod dedup;
 mod inputs;
 pub mod leveled;
+pub mod mixed_reads;
 pub mod removal;
 pub(crate) mod score;
 pub mod settings;
@@ -289,6 +290,8 @@ pub enum Reason {
     Superseded { level: u8, percent: u64 },
     /// Number of tables that deleted ranges hide whole.
     Hidden { tables: usize },
+    /// Parts of some tables are worth different tiers by their reads.
+    MixedReads { level: u8, tables: usize },
     /// A caller asked for it.
     AskedFor,
 }
@@ -303,7 +306,8 @@ impl Choice {
             | Reason::Leftover { .. }
             | Reason::UnusedLevel { .. }
             | Reason::SubLevels { .. }
-            | Reason::OtherPolicy { .. } => false,
+            | Reason::OtherPolicy { .. }
+            | Reason::MixedReads { .. } => false,
             Reason::Duplicates { .. }
             | Reason::Score { .. }
             | Reason::DuplicatesOfRange { .. }
@@ -407,6 +411,11 @@ impl fmt::Display for Reason {
             Reason::Hidden { tables } => {
                 write!(f, "deleted ranges hide all of {}", things(*tables, "table"))
             }
+            Reason::MixedReads { level, tables } => write!(
+                f,
+                "parts of {} of level {level} are worth different tiers by their reads",
+                things(*tables, "table")
+            ),
             Reason::LevelSize { level, percent } | Reason::Leftover { level, percent } => {
                 write!(f, "level {level} is at {percent} % of its target")
             }

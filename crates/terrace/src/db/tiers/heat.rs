@@ -6,12 +6,13 @@
 //! memory alone: after an opening tables stay in their places until enough was read.
 
 mod book;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_lsm::compaction::placement::heat::{Heat, HeatCut, competes, cuts, headroom_bytes};
-use terrace_lsm::compaction::placement::{HeatFloors, TierFacts, pinned_positions};
+use terrace_lsm::compaction::placement::heat::{HeatCut, competes, cuts};
+use terrace_lsm::compaction::placement::pinned_tiers;
 use terrace_lsm::compaction::policy::Choice;
 use terrace_lsm::levels::{KeyspaceLevels, Table, Version};
 use terrace_lsm::table::{CursorOptions, READ_PARTS};
@@ -19,36 +20,14 @@ use terrace_storage::Purpose;
 
 pub(crate) use self::book::HeatBook;
 use self::book::Rates;
-use super::destination::{bytes_of_levels, facts_of};
+pub(crate) use self::view::HeatView;
+use super::destination::facts_of;
 use crate::db::Store;
 use crate::db::owners::Files;
 use crate::{KeyspaceId, Result};
 
-/// Reads for each table, on average, below which the rates say too little.
-const MIN_READS_PER_TABLE: f64 = 8.0;
 /// Part of a table that is not cut off alone.
 const MIN_CUT_PART: u64 = 8;
-
-/// The rates as of the last look.
-#[derive(Default)]
-pub(crate) struct HeatView {
-    /// The reads that a whole table needs for its tier.
-    pub(crate) table_floors: HeatFloors,
-    /// The reads that a piece of a table needs for its tier.
-    pub(crate) piece_floors: HeatFloors,
-    /// The tiers of levels that the costs chose.
-    pub(crate) chosen: Vec<String>,
-    rates: BTreeMap<u64, Rates>,
-}
-
-impl HeatView {
-    /// Returns the reads of a table in a second.
-    pub(crate) fn reads_per_second(&self, table: u64) -> f64 {
-        self.rates
-            .get(&table)
-            .map_or(0.0, |rates| rates.iter().sum())
-    }
-}
 
 impl Store {
     /// Takes the counts of tables, if the last look is some seconds old and a keyspace goes by reads.
@@ -65,11 +44,16 @@ impl Store {
         };
         // Files may have to be read, and compactions wait for the book.
         let passed_on = self.files.passed_on(&by_reads);
-        let (rates, reads) = book.take_counts(&by_reads, passed_on, seconds);
+        let (shown, reads) = book.take_counts(&by_reads, passed_on, seconds);
         let tiers = facts_of(&self.files.space);
         let chosen = self.tiers_by_cost(&version, &tiers, &book.view().chosen);
-        let view = self.view_of(rates, reads, &version, &tiers, chosen);
+        let mut view = self.view_of(shown, reads, &version, &tiers);
+        view.chosen = chosen;
+        let is_mixed = !view.mixed.is_empty();
         book.show(view);
+        if is_mixed {
+            self.lifecycle.background.compaction_wanted(self);
+        }
     }
 
     /// Returns the tables of keyspaces that go by reads.
@@ -81,49 +65,6 @@ impl Store {
             tables.map(|(_, table)| (levels.id, table))
         });
         tables.collect()
-    }
-
-    fn view_of(
-        &self,
-        rates: BTreeMap<u64, Rates>,
-        reads: f64,
-        version: &Version,
-        tiers: &[TierFacts],
-        chosen: Vec<String>,
-    ) -> HeatView {
-        let level_bytes = bytes_of_levels(version);
-        let (mut whole, mut pieces) = (Vec::new(), Vec::new());
-        let mut other_bytes = BTreeMap::<u8, u64>::new();
-        for levels in version.keyspaces.values() {
-            let positions = pinned_positions(self.form_of(levels), tiers);
-            for (place, table) in levels.tables() {
-                let rates = rates.get(&table.number);
-                let Some(rates) = rates.filter(|_| competes(place.level, &level_bytes)) else {
-                    *other_bytes.entry(table.tier).or_default() += table.size_bytes;
-                    continue;
-                };
-                let heat = |bytes, reads_per_second| Heat {
-                    bytes,
-                    reads_per_second,
-                    positions,
-                };
-                whole.push(heat(table.size_bytes, rates.iter().sum()));
-                let part_bytes = table.size_bytes / READ_PARTS as u64;
-                pieces.extend(rates.iter().map(|rate| heat(part_bytes, *rate)));
-            }
-        }
-        let says_enough = reads >= MIN_READS_PER_TABLE * whole.len() as f64;
-        let room = room_for_competing(tiers, &other_bytes, headroom_bytes(&level_bytes));
-        let floors = |parts: Vec<Heat>| match says_enough {
-            true => HeatFloors::of(parts, &room),
-            false => HeatFloors::default(),
-        };
-        HeatView {
-            table_floors: floors(whole),
-            piece_floors: floors(pieces),
-            chosen,
-            rates,
-        }
     }
 
     /// Returns the parts of a compaction's output that are for different tiers, and has the outputs get the
@@ -141,12 +82,13 @@ impl Store {
         }
         let pieces = self.files.pieces_of(choice, &outlook.heat)?;
         self.files.heat.pass_on(levels.id, &pieces);
-        let floors = &outlook.heat.piece_floors;
+        let floors = &outlook.heat.cut_floors;
         if floors.is_empty() {
             return Ok(Vec::new());
         }
         let min_bytes = form.table_bytes / MIN_CUT_PART;
-        Ok(cuts(pieces, floors, &outlook.tiers, min_bytes))
+        let tiers = pinned_tiers(form, &outlook.tiers);
+        Ok(cuts(pieces, floors, &tiers, min_bytes))
     }
 }
 
@@ -192,7 +134,7 @@ impl Files {
             let mut keys = table.open(&self.tables)?.sampled_keys(options)?;
             let parts = keys.len().max(1);
             let bytes = table.size_bytes / parts as u64;
-            let rates = heat.rates.get(&table.number);
+            let shown = heat.shown.get(&table.number);
             // Each piece begins where the one before it ends.
             keys.pop();
             let starts = std::iter::once(table.bounds.smallest.clone()).chain(keys);
@@ -202,8 +144,8 @@ impl Files {
             pieces.extend(starts.map(|(at, from)| HeatCut {
                 from,
                 bytes,
-                reads_per_byte: rates.map_or(0.0, |rates| {
-                    rate_of(rates, at, parts) / (bytes as f64).max(1.0)
+                reads_per_byte: shown.map_or(0.0, |shown| {
+                    rate_of(&shown.rates, at, parts) / (bytes as f64).max(1.0)
                 }),
             }));
         }
@@ -221,25 +163,6 @@ fn rate_of(rates: &Rates, piece: usize, parts: usize) -> f64 {
         inside * rate
     });
     shares.sum()
-}
-
-/// Returns the bytes of each tier that tables of deep levels compete for: all that others leave. Files in
-/// progress and those that wait for their deletion do not count, or each compaction would send tables away.
-fn room_for_competing(
-    tiers: &[TierFacts],
-    other_bytes: &BTreeMap<u8, u64>,
-    headroom_bytes: u64,
-) -> Vec<(u8, Option<u64>)> {
-    let room = tiers.iter().enumerate().map(|(at, tier)| {
-        let others = other_bytes.get(&tier.number).copied().unwrap_or(0);
-        let kept_bytes = if at == 0 { headroom_bytes } else { 0 };
-        let usable = tier.capacity_bytes.map(|bytes| {
-            let left_bytes = bytes.saturating_sub(others);
-            left_bytes.saturating_sub(kept_bytes)
-        });
-        (tier.number, if tier.is_open { usable } else { Some(0) })
-    });
-    room.collect()
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

@@ -23,6 +23,14 @@ const MORE_PART: u64 = 10;
 
 /// Reads in a second of each part of a table.
 pub(super) type Rates = [f64; READ_PARTS];
+
+/// The reads of a table as a look shows them.
+pub(super) struct Shown {
+    pub(super) rates: Rates,
+    /// Reads that were counted at this table since it is known. They do not fade.
+    pub(super) counted_reads: f64,
+}
+
 /// A table and its keyspace.
 pub(super) type OfKeyspace<'a> = (KeyspaceId, &'a Arc<Table>);
 
@@ -59,6 +67,7 @@ struct Known {
     rates: Rates,
     /// Part of the time constant in which the table was seen: a young table has a rate, too.
     weight: f64,
+    counted_reads: f64,
 }
 
 impl HeatBook {
@@ -115,7 +124,7 @@ impl HeatBook {
         tables: &[OfKeyspace<'_>],
         mut passed_on: BTreeMap<u64, Rates>,
         seconds: Option<u64>,
-    ) -> (BTreeMap<u64, Rates>, f64) {
+    ) -> (BTreeMap<u64, Shown>, f64) {
         let mut state = self.state.lock();
         let stays = 0.5f64.powf(seconds.unwrap_or(0) as f64 / HALF_LIFE_SECONDS);
         let max_table = state.max_table;
@@ -166,6 +175,7 @@ impl Default for Known {
             counted: [0; READ_PARTS],
             rates: [0.0; READ_PARTS],
             weight: 0.0,
+            counted_reads: 0.0,
         }
     }
 }
@@ -191,12 +201,16 @@ impl Known {
             reads += new;
         }
         self.weight = self.weight * stays + (1.0 - stays);
+        self.counted_reads += reads;
         reads
     }
 
-    fn shown(&self) -> Rates {
-        self.rates
-            .map(|rate| rate / self.weight.max(f64::MIN_POSITIVE))
+    fn shown(&self) -> Shown {
+        let weight = self.weight.max(f64::MIN_POSITIVE);
+        Shown {
+            rates: self.rates.map(|rate| rate / weight),
+            counted_reads: self.counted_reads,
+        }
     }
 }
 
@@ -212,12 +226,12 @@ mod tests {
         counts[3] = 50;
         assert_eq!(known.take(counts, 5.0, stays(5.0)), 50.0);
         assert!(
-            (known.shown()[3] - 10.0).abs() < 1e-9,
+            (known.shown().rates[3] - 10.0).abs() < 1e-9,
             "{:?}",
-            known.shown()
+            known.shown().rates
         );
         assert_eq!(known.take(counts, 300.0, stays(300.0)), 0.0, "no new ones");
-        let faded = known.shown()[3];
+        let faded = known.shown().rates[3];
         assert!(faded > 0.0 && faded < 1.0, "{faded}");
     }
 }
