@@ -24,14 +24,16 @@ const VALUE_BYTES: usize = 1000;
 /// Rows of the keyspace that is read: 64 MiB, of which a sixteenth fits the cache.
 const HOT_ROWS: u64 = 64 << 10;
 
+const QUICK: DeviceProfile = DeviceProfile::NVME_960_PRO;
+const SLOW: DeviceProfile = DeviceProfile::SSD_850_PRO;
+
 /// Returns a storage on two devices. The directories below one path are the slow one's.
 fn two_devices(slow_path: &Path) -> StorageByDirectory {
     let device = |name: &str, profile| {
         let device = Arc::new(EmulatedDevice::new(name, profile));
         Arc::new(EmulatedStorage::new(Arc::new(RealStorage), device))
     };
-    StorageByDirectory::new(device("960-pro", DeviceProfile::NVME_960_PRO))
-        .with(slow_path, device("850-pro", DeviceProfile::SSD_850_PRO))
+    StorageByDirectory::new(device("960-pro", QUICK)).with(slow_path, device("850-pro", SLOW))
 }
 
 struct Bench {
@@ -52,8 +54,14 @@ impl Bench {
             arena_bytes: 16 << 20,
             cache_bytes: (hot_rows * VALUE_BYTES as u64 / 16).max(1 << 20),
             tiers: vec![
-                TierOptions::of_store("quick"),
-                TierOptions::new("slow", &self.slow),
+                TierOptions {
+                    profile: Some(QUICK),
+                    ..TierOptions::of_store("quick")
+                },
+                TierOptions {
+                    profile: Some(SLOW),
+                    ..TierOptions::new("slow", &self.slow)
+                },
             ],
             default_keyspace: cold,
             ..Options::default()
@@ -146,7 +154,7 @@ fn main() {
     };
     fill(&bench, mib, hot_rows);
     println!("{mib} MiB; microseconds with a migration, without, and their ratio");
-    let mut ratios = [Vec::new(), Vec::new()];
+    let mut ratios: [[Vec<f64>; 2]; 2] = Default::default();
     for round in 0..2 * rounds {
         let tier = ["slow", "quick"][round as usize % 2];
         let db = bench.open(tier, hot_rows);
@@ -179,30 +187,30 @@ fn main() {
             bytes >> 20,
             took.as_secs_f64()
         );
-        for (name, with, without) in [
+        let operations = [
             ("get", &mut with.gets_us, &mut without.gets_us),
             ("put", &mut with.puts_us, &mut without.puts_us),
-        ] {
-            for quantile in [0.5, 0.99] {
+        ];
+        for ((name, with, without), ratios) in
+            operations.into_iter().zip(&mut ratios[round as usize % 2])
+        {
+            for quantile in [0.5, 0.9, 0.99] {
                 let (with, without) = (at(with, quantile), at(without, quantile));
-                print!(
-                    " {name} p{} {with:.0} {without:.0} {:.2};",
-                    quantile * 100.0,
-                    with / without
-                );
-                if name == "get" && quantile == 0.99 {
-                    ratios[round as usize % 2].push(with / without);
+                let (percent, ratio) = (quantile * 100.0, with / without);
+                print!(" {name} p{percent} {with:.0} {without:.0} {ratio:.2};");
+                if quantile == 0.99 {
+                    ratios.push(ratio);
                 }
             }
         }
         println!();
         db.close().unwrap();
     }
-    for (tier, mut ratios) in ["slow", "quick"].into_iter().zip(ratios) {
-        println!(
-            "to {tier}: get p99 with / without, median of {rounds}: {:.2}",
-            at(&mut ratios, 0.5)
-        );
+    for (tier, ratios) in ["slow", "quick"].into_iter().zip(ratios) {
+        for (name, mut ratios) in ["get", "put"].into_iter().zip(ratios) {
+            let median = at(&mut ratios, 0.5);
+            println!("to {tier}: {name} p99 with / without, median of {rounds}: {median:.2}");
+        }
     }
     std::fs::remove_dir_all(directory).unwrap();
 }

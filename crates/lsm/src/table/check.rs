@@ -33,6 +33,15 @@ impl TableReader {
     /// # Errors
     /// The first thing found wrong, with the offset of its block.
     pub fn verify(&self) -> Result<TableCheck> {
+        self.verify_in_steps(&mut |_| Ok(()))
+    }
+
+    /// Reads every block of the file, and calls `step` after each with its bytes, so that a caller may pause
+    /// or give up.
+    ///
+    /// # Errors
+    /// As [`TableReader::verify`], and those of `step`.
+    pub fn verify_in_steps(&self, step: &mut dyn FnMut(u64) -> Result<()>) -> Result<TableCheck> {
         let (source, properties) = (self.source(), self.properties());
         let file_bytes = source.file.length_bytes()?;
         source.read_trailer(file_bytes, Purpose::Other)?;
@@ -51,7 +60,10 @@ impl TableReader {
             sketches: SketchesBuilder::new(properties.hash_seed),
             data_blocks: 0,
         };
-        self.walk(&mut |visit| checker.visit(visit))?;
+        self.walk(&mut |visit| {
+            checker.visit(visit)?;
+            step(visit.handle.length_bytes)
+        })?;
         if let Some(ranges) = &ranges {
             let numbers = || ranges.iter().map(|tombstone| tombstone.sequence);
             let (smallest, largest) = (numbers().min(), numbers().max());

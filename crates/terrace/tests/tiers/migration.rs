@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace::{Background, Db, Error, EventKind, KeyspaceOptions, Options, TierOptions};
@@ -168,6 +169,55 @@ fn a_table_does_not_go_back_for_an_hour() {
     }
     assert_eq!(tiers(), [0, 1]);
     assert_eq!(db.statistics().migrations, 2);
+}
+
+/// A clock on which each look takes a millisecond, and which adds up the sleeps.
+#[derive(Debug, Default)]
+struct Ticking {
+    looks: AtomicU64,
+    slept_ns: AtomicU64,
+}
+
+impl Clock for Ticking {
+    fn now_ns(&self) -> u64 {
+        1_000_000 * self.looks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn sleep(&self, time: Duration) {
+        let time_ns = time.as_nanos() as u64;
+        self.slept_ns.fetch_add(time_ns, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_thread_that_migrates_pauses_unless_others_wait_for_the_room() {
+    let slept_ms = |background, drains: bool| {
+        let disk = disk();
+        filled(&disk);
+        let options = Options {
+            background,
+            ..with_slow(options(&disk))
+        };
+        let options = match drains {
+            true => options,
+            false => with_level_tiers(options, &["store"]),
+        };
+        let clock = Arc::new(Ticking::default());
+        let path = Path::new(STORE);
+        let db = terrace::internal::open_on(path, options, clock.clone()).unwrap();
+        if drains {
+            db.drain_tier("slow").unwrap();
+        }
+        while db.wait_for_migration().unwrap() {}
+        assert_eq!(db.tiers()[1].tables, 0);
+        assert!(db.statistics().migrations > 0);
+        clock.slept_ns.load(Ordering::Relaxed) / 1_000_000
+    };
+    // Each file is one part here, and its check is less.
+    let moved = slept_ms(Background::Threads, false);
+    assert!((1..=20).contains(&moved), "{moved} ms for a few tables");
+    assert_eq!(slept_ms(Background::Threads, true), 0);
+    assert_eq!(slept_ms(Background::Inline, false), 0);
 }
 
 /// A file of the same name may be there still: of a reader, or on its way out.

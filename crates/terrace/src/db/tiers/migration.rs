@@ -5,6 +5,8 @@
 //! no reader has it. Until the edit the copy is an orphan, which an opening removes; after it the old file is
 //! one.
 //!
+//! The worker copies and checks in parts (`parts.rs`), and pauses after each for as long as it took.
+//!
 //! A compaction that takes the table meanwhile ends the migration: its outputs are placed anyway. A table that
 //! has moved does not go back for an hour, unless its tier is drained. One that moved for room alone goes back
 //! for its reads, once.
@@ -12,24 +14,28 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use terrace_lsm::compaction::placement::{Migration, MigrationReason, TableFacts, next_migration};
 use terrace_lsm::data_files::{Placed, Stage};
 use terrace_lsm::levels::{Edit, KeyspaceLevels, Table, TableMigrated, Version};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::table::{BlockCache, TableReader};
-use terrace_storage::{File, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{Directory, File, LayeredDirectory, OpenMode, OpenOptions, Purpose};
 
+use super::parts::{Parts, ReadInParts};
 use super::space::Destination;
 use crate::db::Store;
 use crate::event::EventKind;
+use crate::options::Background;
 use crate::{Error, KeyspaceId, Result};
 
-/// Bytes read and written at a time. A read for a user waits behind one of them: 64 KiB keep a quick drive
-/// for 20 us, less than its latency, and 1 MiB for 300 us.
-const COPY_BYTES: u64 = 64 << 10;
 /// Bytes of the copy that are sent to the device at a time, so that the sync finds little left.
 const SENT_BYTES: u64 = 1 << 20;
+/// Longest pause after a part.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+/// Time after which a pause looks whether the migration is to end.
+const PAUSE_STEP: Duration = Duration::from_millis(20);
 /// Time in which a migration is not undone.
 const STAYS_SECONDS: u64 = 60 * 60;
 /// Migrations that are remembered for that.
@@ -87,6 +93,14 @@ struct Planned {
     keyspace: KeyspaceId,
     migration: Migration,
     table: Arc<Table>,
+}
+
+impl Planned {
+    /// Returns whether others wait for the room that the table leaves.
+    fn is_urgent(&self) -> bool {
+        use MigrationReason::{Draining, LevelsAbove};
+        matches!(self.migration.why, Draining | LevelsAbove)
+    }
 }
 
 impl Store {
@@ -237,30 +251,86 @@ impl Store {
         };
         let source = data.open(planned.table.placed(), read)?;
         let length_bytes = source.length_bytes()?;
-        let mut offset = 0;
+        let parts = self.files.parts_of(planned);
+        let (mut offset, mut sent) = (0, 0);
         while offset < length_bytes {
             if self.is_cancelled(planned) {
                 return Ok(false);
             }
-            let part = COPY_BYTES.min(length_bytes - offset);
+            let began_ns = self.lifecycle.clock.now_ns();
+            let part = parts.read_bytes.min(length_bytes - offset);
             let bytes = source.read_vec_at(part as usize, offset, Purpose::Migration)?;
-            target.write_at(&bytes, offset, Purpose::Migration)?;
-            offset += part;
-            if offset.is_multiple_of(SENT_BYTES) {
-                // A hint: the sync comes anyway.
-                let _ = target.start_write_back(offset - SENT_BYTES, SENT_BYTES);
+            for piece in bytes.chunks(parts.written_bytes as usize) {
+                target.write_at(piece, offset, Purpose::Migration)?;
+                offset += piece.len() as u64;
             }
+            if offset - sent >= SENT_BYTES {
+                // A hint: the sync comes anyway.
+                let _ = target.start_write_back(sent, offset - sent);
+                sent = offset;
+            }
+            self.pause_since(began_ns, planned);
         }
         target.sync(Purpose::Migration)?;
         let (directory, name) = data.at(copy)?;
         directory.sync()?;
+        self.check_copy(planned, directory, &name, parts.checked_bytes)
+    }
+
+    /// Checks every block of a copy. Returns false if the table is not to move any more.
+    fn check_copy(
+        &self,
+        planned: &Planned,
+        directory: Arc<dyn Directory>,
+        name: &str,
+        part_bytes: u64,
+    ) -> Result<bool> {
+        let directory = LayeredDirectory::new(directory, ReadInParts { part_bytes });
         let blocks = Arc::new(BlockCache::new(0, false));
-        let reader = TableReader::open(&*directory, &name, copy.file.number, blocks)?;
-        reader.verify()?;
-        if !planned.table.is_described_by(reader.properties()) {
-            return Err(terrace_lsm::table::another_table(&data.path(copy)));
+        let number = planned.table.number;
+        let reader = TableReader::open(&directory, name, number, blocks)?;
+        let clock = &self.lifecycle.clock;
+        let (mut began_ns, mut checked_bytes) = (clock.now_ns(), 0);
+        let checked = reader.verify_in_steps(&mut |block_bytes| {
+            checked_bytes += block_bytes;
+            if checked_bytes < part_bytes {
+                return Ok(());
+            }
+            self.pause_since(began_ns, planned);
+            (began_ns, checked_bytes) = (clock.now_ns(), 0);
+            match self.is_cancelled(planned) {
+                true => Err(Error::Closed),
+                false => Ok(()),
+            }
+        });
+        match checked {
+            Err(Error::Closed) => return Ok(false),
+            checked => checked?,
+        };
+        match planned.table.is_described_by(reader.properties()) {
+            true => Ok(true),
+            false => Err(terrace_lsm::table::another_table(reader.path())),
         }
-        Ok(true)
+    }
+
+    /// Pauses for as long as a part took, so that the devices and a processor are free half of the time. A
+    /// migration that makes room does not wait, and an operator's limit on background writes takes the place
+    /// of pauses.
+    fn pause_since(&self, began_ns: u64, planned: &Planned) {
+        let has_thread =
+            self.options.background == Background::Threads && !cfg!(feature = "shuttle");
+        let is_limited = self.options.background_bytes_per_second.is_some();
+        if !has_thread || is_limited || planned.is_urgent() {
+            return;
+        }
+        let clock = &self.lifecycle.clock;
+        let took = Duration::from_nanos(clock.now_ns().saturating_sub(began_ns));
+        let mut left = took.min(MAX_PAUSE);
+        while !left.is_zero() && !self.is_cancelled(planned) {
+            let step = left.min(PAUSE_STEP);
+            clock.sleep(step);
+            left -= step;
+        }
     }
 
     /// Returns whether a compaction has taken the table, or the store closes.
@@ -321,6 +391,16 @@ fn is_in_tier(version: &Version, planned: &Planned) -> bool {
 }
 
 impl crate::db::owners::Files {
+    /// Returns the parts for the devices that a table leaves and comes to.
+    fn parts_of(&self, planned: &Planned) -> Parts {
+        let accounts = self.space.accounts();
+        let tier = |number: u8| {
+            let mut tiers = accounts.iter().map(|account| &account.tier);
+            tiers.find(|tier| tier.number == number)
+        };
+        Parts::of(tier(planned.table.tier), tier(planned.migration.to))
+    }
+
     /// Removes a copy that no edit lists. One that cannot be removed is an orphan.
     fn remove_copy(&self, copy: Placed, bytes: u64) {
         self.tables.remove(copy);

@@ -4,9 +4,9 @@
 //! one it is (`home.rs`), and an opening brings the two together (`finding.rs`). `space.rs` keeps the books
 //! of each tier, `meters.rs` counts and times its operations. `outlook.rs` is the store as placement sees it,
 //! `heat.rs` has the reads of tables of late, and `cost.rs` has the costs choose tiers. `destination.rs` asks the
-//! placement for the tiers of new tables, `migration.rs` moves tables, `explanation.rs` says why each lies where
-//! it lies. `changes.rs` adds, drains and removes tiers. `cache/` keeps blocks of slow
-//! tiers on a faster one.
+//! placement for the tiers of new tables. `migration.rs` moves tables in the parts of `parts.rs`, and
+//! `explanation.rs` says why each lies where it lies. `changes.rs` adds, drains and removes tiers. `cache/` keeps
+//! blocks of slow tiers on a faster one.
 
 pub mod cache;
 pub(crate) mod changes;
@@ -21,5 +21,6 @@ mod loss;
 pub(crate) mod meters;
 pub(crate) mod migration;
 mod outlook;
+mod parts;
 pub(crate) mod report;
 pub(crate) mod space;
