@@ -29,8 +29,8 @@ pub fn run(arguments: &Levels) -> Result<()> {
     }
 }
 
-/// Draws one line a sub-level, youngest first, with a bar over the keys that its tables cover. A
-/// line for each level has its estimates. The work that is still to be done comes last.
+/// Draws one line a sub-level, youngest first, with a bar over the keys that its tables cover, and with
+/// their reads if there were some. A line for each level has its estimates. The work that is still to be done comes last.
 pub fn picture(report: &LevelsReport) -> String {
     let mut text = String::new();
     for keyspace in &report.keyspaces {
@@ -143,12 +143,16 @@ fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
         0 => String::new(),
         ranges => format!(" and {}", things(ranges, "deleted range")),
     };
+    let reads = match tables.iter().map(|table| table.reads).sum() {
+        0 => String::new(),
+        reads => format!(", {}", things(reads, "read")),
+    };
     let age = match sub_level.oldest_flush {
         Some(flush) => format!("age {flush}"),
         None => "base".to_owned(),
     };
     format!(
-        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}{}\n",
+        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}{}{reads}\n",
         axis.bar(tables),
         bytes(size),
         things(versions, "version"),
@@ -182,6 +186,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_sub_level_shows_the_reads_of_its_tables() {
+        let table = |smallest: &str, reads: Option<u64>| {
+            let mut table = json!({"number": 1, "size_bytes": 1024, "entries": 2, "tombstones": 0,
+                "first_sequence": 1, "last_sequence": 2, "smallest": smallest, "largest": smallest,
+                "narrowed": false});
+            if let Some(reads) = reads {
+                table["reads"] = reads.into();
+            }
+            table
+        };
+        let line_of = |tables: serde_json::Value| {
+            let sub_level = json!({"number": 1, "age": 9, "oldest_flush": 4, "tables": tables});
+            let sub_level: SubLevelReport = serde_json::from_value(sub_level).unwrap();
+            line("level 0", &sub_level, &Axis::of(sub_level.tables.iter()))
+        };
+        let shown = line_of(json!([table("a", Some(1200)), table("b", Some(34))]));
+        assert!(
+            shown.ends_with("4 versions in 2 tables, 1,234 reads\n"),
+            "{shown}"
+        );
+        // A report of an older release has no reads.
+        let shown = line_of(json!([table("a", None)]));
+        assert!(shown.ends_with("2 versions in 1 table\n"), "{shown}");
+    }
 
     #[test]
     fn traffic_has_a_line_for_each_level_that_had_some() {

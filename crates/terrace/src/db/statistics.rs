@@ -384,7 +384,10 @@ mod tests {
         assert_eq!(serde_json::to_string(&again).unwrap(), text);
         assert_eq!(format!("{:?}", again.io), format!("{:?}", statistics.io));
 
+        db.get(b"a").unwrap();
         let levels = db.levels();
+        let read = &levels.keyspaces[0].levels[0][0].tables[0];
+        assert!(read.reads > 0, "{read:?}");
         let text = serde_json::to_string(&levels).unwrap();
         assert!(
             text.contains(r#""smallest":"a","largest_hex":"ff""#),

@@ -85,6 +85,14 @@ fn reads_count_for_the_level_of_the_table_and_blocks_in_memory_are_none() {
         assert!(level.read_bytes <= level.bytes, "{first:?}");
         assert_eq!(level.flushed_bytes + level.compaction_written_bytes, 0);
     }
+    let mut of_tables = 0;
+    for (number, level) in db.levels().keyspaces[0].levels.iter().enumerate() {
+        let tables = level.iter().flat_map(|sub_level| &sub_level.tables);
+        let reads: u64 = tables.map(|table| table.reads).sum();
+        assert_eq!(reads, first[number].reads, "no table is gone");
+        of_tables += reads;
+    }
+    assert_eq!(of_tables, sum(&first, |level| level.reads));
     check(&db, 0..600);
     let again = db.statistics().levels;
     assert_eq!(first, again, "every block is in memory");
