@@ -3,7 +3,7 @@
 mod axis;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use terrace::{
     KeyspaceReport, LevelDuplicates, LevelStatistics, LevelsReport, SubLevelReport, TableReport,
@@ -68,11 +68,15 @@ pub fn picture(report: &LevelsReport) -> String {
     text
 }
 
-/// Returns the traffic of the levels that had some since the opening; nothing for a reader.
+/// Returns the traffic of the levels that had some since the opening; nothing for a reader. A store of several
+/// tiers has the times of reads, too.
 fn traffic(report: &LevelsReport) -> String {
+    let is_timed = report.totals.iter().any(|of| of.read_latency.count > 0);
     let heads = [
         "",
         "reads",
+        "mean",
+        "p99",
         "bytes read",
         "flushed",
         "loaded",
@@ -91,7 +95,11 @@ fn traffic(report: &LevelsReport) -> String {
             of.migrated_bytes,
         ];
         let has_traffic = of.reads > 0 || sizes.iter().any(|&size| size > 0);
-        let cells = [name, count(of.reads)].into_iter();
+        let [mean, p99] = match of.read_latency.count {
+            0 => ["-".to_owned(), "-".to_owned()],
+            _ => [of.read_latency.mean(), of.read_latency.p99].map(microseconds),
+        };
+        let cells = [name, count(of.reads), mean, p99].into_iter();
         has_traffic.then(|| cells.chain(sizes.map(bytes)).collect())
     };
     let totals = report.totals.iter().enumerate();
@@ -100,8 +108,15 @@ fn traffic(report: &LevelsReport) -> String {
         return String::new();
     }
     let heads = [heads.map(str::to_owned).to_vec()].into_iter();
-    let rows: Vec<_> = heads.chain(rows).collect();
+    let mut rows: Vec<_> = heads.chain(rows).collect();
+    if !is_timed {
+        rows.iter_mut().for_each(|row| drop(row.drain(2..4)));
+    }
     format!("\nsince the opening:\n{}", aligned(&rows, &[0]))
+}
+
+fn microseconds(time: Duration) -> String {
+    format!("{:.0} us", time.as_secs_f64() * 1e6)
 }
 
 fn content(duplicates: &LevelDuplicates) -> String {
@@ -230,5 +245,29 @@ level 2  1,234     1.0 MiB      0 B     0 B               1 B        2 B       3
 ";
         assert_eq!(traffic(&report), wanted);
         assert_eq!(traffic(&LevelsReport::default()), "");
+    }
+
+    #[test]
+    fn a_store_of_several_tiers_shows_the_times_of_reads() {
+        let report = json!({"keyspaces": [], "totals": [
+            {"sub_levels": 0, "tables": 0, "bytes": 0, "flushed_bytes": 4096},
+            {"sub_levels": 1, "tables": 9, "bytes": 9, "reads": 4, "read_bytes": 1 << 20,
+             "read_latency": {"count": 4, "sum_seconds": 0.0402, "p99_seconds": 0.0131}},
+        ]});
+        let report: LevelsReport = serde_json::from_value(report).unwrap();
+        let shown = traffic(&report);
+        let rows: Vec<&str> = shown.lines().skip(2).collect();
+        assert!(
+            rows[0].starts_with("         reads      mean       p99  bytes read"),
+            "{shown}"
+        );
+        assert!(
+            rows[1].starts_with("level 0      0         -         -  "),
+            "{shown}"
+        );
+        assert!(
+            rows[2].starts_with("level 1      4  10050 us  13100 us  "),
+            "{shown}"
+        );
     }
 }

@@ -134,7 +134,7 @@ impl Store {
             keyspaces: keyspaces.collect(),
             tables_to_delete: self.files.tables_to_delete() as u64,
             compactions: self.metrics.compactions.kept(&version),
-            totals: level_totals(&version),
+            totals: level_totals(&version, &self.files.level_times),
         }
     }
 }
