@@ -3,7 +3,7 @@
 mod axis;
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use terrace::{
     KeyspaceReport, LevelDuplicates, LevelStatistics, LevelsReport, SubLevelReport, TableReport,
@@ -29,8 +29,8 @@ pub fn run(arguments: &Levels) -> Result<()> {
     }
 }
 
-/// Draws one line a sub-level, youngest first, with a bar over the keys that its tables cover. A
-/// line for each level has its estimates. The work that is still to be done comes last.
+/// Draws one line a sub-level, youngest first, with a bar over the keys that its tables cover, and with
+/// their reads if there were some. A line for each level has its estimates. The work that is still to be done comes last.
 pub fn picture(report: &LevelsReport) -> String {
     let mut text = String::new();
     for keyspace in &report.keyspaces {
@@ -68,11 +68,15 @@ pub fn picture(report: &LevelsReport) -> String {
     text
 }
 
-/// Returns the traffic of the levels that had some since the opening; nothing for a reader.
+/// Returns the traffic of the levels that had some since the opening; nothing for a reader. A store of several
+/// tiers has the times of reads, too.
 fn traffic(report: &LevelsReport) -> String {
+    let is_timed = report.totals.iter().any(|of| of.read_latency.count > 0);
     let heads = [
         "",
         "reads",
+        "mean",
+        "p99",
         "bytes read",
         "flushed",
         "loaded",
@@ -91,7 +95,11 @@ fn traffic(report: &LevelsReport) -> String {
             of.migrated_bytes,
         ];
         let has_traffic = of.reads > 0 || sizes.iter().any(|&size| size > 0);
-        let cells = [name, count(of.reads)].into_iter();
+        let [mean, p99] = match of.read_latency.count {
+            0 => ["-".to_owned(), "-".to_owned()],
+            _ => [of.read_latency.mean(), of.read_latency.p99].map(microseconds),
+        };
+        let cells = [name, count(of.reads), mean, p99].into_iter();
         has_traffic.then(|| cells.chain(sizes.map(bytes)).collect())
     };
     let totals = report.totals.iter().enumerate();
@@ -100,8 +108,15 @@ fn traffic(report: &LevelsReport) -> String {
         return String::new();
     }
     let heads = [heads.map(str::to_owned).to_vec()].into_iter();
-    let rows: Vec<_> = heads.chain(rows).collect();
+    let mut rows: Vec<_> = heads.chain(rows).collect();
+    if !is_timed {
+        rows.iter_mut().for_each(|row| drop(row.drain(2..4)));
+    }
     format!("\nsince the opening:\n{}", aligned(&rows, &[0]))
+}
+
+fn microseconds(time: Duration) -> String {
+    format!("{:.0} us", time.as_secs_f64() * 1e6)
 }
 
 fn content(duplicates: &LevelDuplicates) -> String {
@@ -143,12 +158,16 @@ fn line(name: &str, sub_level: &SubLevelReport, axis: &Axis<'_>) -> String {
         0 => String::new(),
         ranges => format!(" and {}", things(ranges, "deleted range")),
     };
+    let reads = match tables.iter().map(|table| table.reads).sum() {
+        0 => String::new(),
+        reads => format!(", {}", things(reads, "read")),
+    };
     let age = match sub_level.oldest_flush {
         Some(flush) => format!("age {flush}"),
         None => "base".to_owned(),
     };
     format!(
-        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}{}\n",
+        "{name:<8}{age:>9} ▕{}▏{:>10}  {}{deleted} in {}{}{reads}\n",
         axis.bar(tables),
         bytes(size),
         things(versions, "version"),
@@ -184,6 +203,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sub_level_shows_the_reads_of_its_tables() {
+        let table = |smallest: &str, reads: Option<u64>| {
+            let mut table = json!({"number": 1, "size_bytes": 1024, "entries": 2, "tombstones": 0,
+                "first_sequence": 1, "last_sequence": 2, "smallest": smallest, "largest": smallest,
+                "narrowed": false});
+            if let Some(reads) = reads {
+                table["reads"] = reads.into();
+            }
+            table
+        };
+        let line_of = |tables: serde_json::Value| {
+            let sub_level = json!({"number": 1, "age": 9, "oldest_flush": 4, "tables": tables});
+            let sub_level: SubLevelReport = serde_json::from_value(sub_level).unwrap();
+            line("level 0", &sub_level, &Axis::of(sub_level.tables.iter()))
+        };
+        let shown = line_of(json!([table("a", Some(1200)), table("b", Some(34))]));
+        assert!(
+            shown.ends_with("4 versions in 2 tables, 1,234 reads\n"),
+            "{shown}"
+        );
+        // A report of an older release has no reads.
+        let shown = line_of(json!([table("a", None)]));
+        assert!(shown.ends_with("2 versions in 1 table\n"), "{shown}");
+    }
+
+    #[test]
     fn traffic_has_a_line_for_each_level_that_had_some() {
         let report = json!({"keyspaces": [], "totals": [
             {"sub_levels": 0, "tables": 0, "bytes": 0, "flushed_bytes": 4096},
@@ -200,5 +245,29 @@ level 2  1,234     1.0 MiB      0 B     0 B               1 B        2 B       3
 ";
         assert_eq!(traffic(&report), wanted);
         assert_eq!(traffic(&LevelsReport::default()), "");
+    }
+
+    #[test]
+    fn a_store_of_several_tiers_shows_the_times_of_reads() {
+        let report = json!({"keyspaces": [], "totals": [
+            {"sub_levels": 0, "tables": 0, "bytes": 0, "flushed_bytes": 4096},
+            {"sub_levels": 1, "tables": 9, "bytes": 9, "reads": 4, "read_bytes": 1 << 20,
+             "read_latency": {"count": 4, "sum_seconds": 0.0402, "p99_seconds": 0.0131}},
+        ]});
+        let report: LevelsReport = serde_json::from_value(report).unwrap();
+        let shown = traffic(&report);
+        let rows: Vec<&str> = shown.lines().skip(2).collect();
+        assert!(
+            rows[0].starts_with("         reads      mean       p99  bytes read"),
+            "{shown}"
+        );
+        assert!(
+            rows[1].starts_with("level 0      0         -         -  "),
+            "{shown}"
+        );
+        assert!(
+            rows[2].starts_with("level 1      4  10050 us  13100 us  "),
+            "{shown}"
+        );
     }
 }

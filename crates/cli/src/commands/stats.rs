@@ -131,6 +131,24 @@ fn levels(text: &mut Sections, statistics: &Statistics) {
     if statistics.levels.iter().all(|level| level.tables == 0) {
         text.line("no tables", "everything is in arenas");
     }
+    level_times(text, statistics);
+}
+
+/// Adds the times of the reads of levels, which a store of several tiers takes.
+fn level_times(text: &mut Sections, statistics: &Statistics) {
+    for (level, totals) in statistics.levels.iter().enumerate() {
+        let timed = [
+            ("read", &totals.read_latency),
+            ("compaction read", &totals.compaction_read_latency),
+        ];
+        let timed = timed.into_iter().filter(|(_, times)| times.count > 0);
+        let shown: Vec<String> = timed
+            .map(|(name, times)| format!("{name} {}", both_us(times.mean(), times.p99)))
+            .collect();
+        if !shown.is_empty() {
+            text.line(&format!("level {level}, mean and p99"), shown.join(", "));
+        }
+    }
 }
 
 /// Adds the lines that say how far work on files is behind, below those of the levels.
@@ -218,16 +236,20 @@ fn latencies(tier: &TierStatistics) -> Option<String> {
     let timed = timed.filter(|(_, _, times)| times.count > 0);
     let shown: Vec<String> = timed
         .map(|(operation, purpose, times)| {
-            let us = |time: Duration| time.as_secs_f64() * 1e6;
-            let (p50_us, p99_us) = (us(times.p50), us(times.p99));
             let name = match operation == purpose {
                 true => operation.to_owned(),
                 false => format!("{purpose} {operation}"),
             };
-            format!("{name} {p50_us:.0} and {p99_us:.0} us")
+            format!("{name} {}", both_us(times.p50, times.p99))
         })
         .collect();
     (!shown.is_empty()).then(|| shown.join(", "))
+}
+
+/// Returns a usual time and a long one.
+fn both_us(usual: Duration, long: Duration) -> String {
+    let us = |time: Duration| time.as_secs_f64() * 1e6;
+    format!("{:.0} and {:.0} us", us(usual), us(long))
 }
 
 /// Writes the owner's work since it opened the store; nothing for a reader.
@@ -434,5 +456,20 @@ mod tests {
             Value::Null
         );
         assert!(!as_text(&statistics).contains("background writes"));
+    }
+
+    #[test]
+    fn times_of_a_levels_reads_are_shown_where_they_are_taken() {
+        let db = Db::open("/store", Options::in_memory()).unwrap();
+        let mut statistics = db.statistics();
+        assert!(!as_text(&statistics).contains("mean and p99"));
+        let times = &mut statistics.levels[1].read_latency;
+        times.count = 2;
+        times.sum = Duration::from_millis(20);
+        times.p99 = Duration::from_millis(12);
+        statistics.levels[1].compaction_read_latency.count = 1;
+        let line = "level 1, mean and p99    read 10000 and 12000 us, compaction read 0 and 0 us\n";
+        let text = as_text(&statistics);
+        assert!(text.contains(line), "{text}");
     }
 }

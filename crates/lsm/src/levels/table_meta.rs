@@ -12,8 +12,8 @@ use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::{
-    DeviceReads, KeptOpen, READ_PARTS, Superseded, TableCache, TableProperties, TableReader,
-    TableReads,
+    DeviceReads, KeptOpen, READ_PARTS, ReadTimes, Superseded, TableCache, TableProperties,
+    TableReader, TableReads,
 };
 
 /// Keys from one bound to another, as a caller gives them.
@@ -337,7 +337,8 @@ impl Table {
 
     #[cfg(test)]
     pub(super) fn count_read(&self, bytes: u64, purpose: terrace_storage::Purpose) {
-        self.file.reads.count(0, bytes, purpose);
+        let began = self.file.reads.begin();
+        self.file.reads.count(0, bytes, purpose, began);
     }
 
     /// Returns its reads for users in each part of its file since the store was opened, modulo 2^32.
@@ -422,6 +423,11 @@ impl ObsoleteTables {
     /// Returns the traffic of levels 0, 1, 2, ... since the store was opened.
     pub fn traffic(&self) -> Vec<LevelTraffic> {
         self.traffic.of_levels()
+    }
+
+    /// Has each later read from a table timed for its level. A second call changes nothing.
+    pub fn time_reads(&self, times: Arc<dyn ReadTimes>) {
+        self.traffic.reads().time(times);
     }
 
     /// Returns the number of queued tables.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::LEVELS;
 use super::edit::{Edit, TableAdded};
 use super::version::Version;
-use crate::table::{DeviceReads, ReadCounter};
+use crate::table::{DeviceReads, LevelReads};
 
 /// The traffic of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct LevelTraffic {
 /// Counters of all levels.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    reads: Arc<[ReadCounter]>,
+    reads: Arc<LevelReads>,
     written: [Written; LEVELS],
 }
 
@@ -44,7 +44,7 @@ struct Written {
 impl Default for Traffic {
     fn default() -> Self {
         Traffic {
-            reads: (0..LEVELS).map(|_| ReadCounter::default()).collect(),
+            reads: Arc::new(LevelReads::new(LEVELS)),
             written: Default::default(),
         }
     }
@@ -52,16 +52,16 @@ impl Default for Traffic {
 
 impl Traffic {
     /// Returns the counters that tables share.
-    pub(super) fn reads(&self) -> &Arc<[ReadCounter]> {
+    pub(super) fn reads(&self) -> &Arc<LevelReads> {
         &self.reads
     }
 
     /// Returns the traffic of levels 0, 1, 2, ...
     pub(super) fn of_levels(&self) -> Vec<LevelTraffic> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let levels = self.reads.iter().zip(&self.written);
+        let levels = self.reads.of_levels().zip(&self.written);
         let traffic = levels.map(|(reads, written)| LevelTraffic {
-            reads: reads.reads(),
+            reads,
             flushed_bytes: count(&written.flushed_bytes),
             loaded_bytes: count(&written.loaded_bytes),
             compacted_bytes: count(&written.compacted_bytes),
@@ -124,6 +124,8 @@ impl Version {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use terrace_storage::Purpose;
 
     use super::*;
@@ -131,6 +133,8 @@ mod tests {
     use crate::levels::testing::{added, flush_place, moved, removed, version};
     use crate::levels::tiers::TableMigrated;
     use crate::levels::{Place, Table};
+    use crate::sync::Mutex;
+    use crate::table::ReadTimes;
 
     fn table(version: &Version, number: u64) -> Arc<Table> {
         let mut tables = version.tables();
@@ -192,6 +196,34 @@ mod tests {
         assert_eq!(
             (of_level.migrated_bytes, of_level.compacted_bytes),
             (100, 0)
+        );
+    }
+
+    #[derive(Debug, Default)]
+    struct Timed(Mutex<Vec<(usize, Purpose)>>);
+
+    impl ReadTimes for Timed {
+        fn record(&self, level: usize, purpose: Purpose, _: Duration) {
+            self.0.lock().push((level, purpose));
+        }
+    }
+
+    #[test]
+    fn reads_are_timed_for_the_level_of_the_table_once_that_is_wanted() {
+        let before = version(vec![added(flush_place(1), 1, "a", "z")]);
+        let down = Edit {
+            tables_moved: vec![moved(1, Place::base(2))],
+            ..Edit::default()
+        };
+        table(&before, 1).count_read(10, Purpose::Read);
+        let times = Arc::new(Timed::default());
+        before.obsolete().time_reads(Arc::clone(&times) as _);
+        table(&before, 1).count_read(10, Purpose::Read);
+        let moved = after(&before, &down);
+        table(&moved, 1).count_read(10, Purpose::Compaction);
+        assert_eq!(
+            *times.0.lock(),
+            [(0, Purpose::Read), (2, Purpose::Compaction)]
         );
     }
 

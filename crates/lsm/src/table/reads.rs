@@ -5,10 +5,14 @@
 //! filter, the top index and the footer, which the opening of a table reads, do not: a table may be opened
 //! for a compaction or for a get. Sketches, which reports read, too, do not either.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use terrace_storage::Purpose;
+
+use crate::sync::Instant;
 
 /// Parts of a table's file whose reads are counted apart.
 pub const READ_PARTS: usize = 64;
@@ -22,6 +26,12 @@ pub struct DeviceReads {
     pub bytes: u64,
     /// Bytes that compactions read, the flushes among them that take tables along.
     pub compaction_bytes: u64,
+}
+
+/// A taker of the times of reads.
+pub trait ReadTimes: fmt::Debug + Send + Sync {
+    /// Records the time of one read from a table of this level.
+    fn record(&self, level: usize, purpose: Purpose, time: Duration);
 }
 
 /// The same, counted. Each number only grows.
@@ -55,6 +65,32 @@ impl ReadCounter {
     }
 }
 
+/// The reads of levels 0, 1, 2, ..., which all tables of a store share.
+#[derive(Debug, Default)]
+pub(crate) struct LevelReads {
+    counters: Box<[ReadCounter]>,
+    /// Empty while no read is timed: reading the clock costs more than counting.
+    times: OnceLock<Arc<dyn ReadTimes>>,
+}
+
+impl LevelReads {
+    pub(crate) fn new(levels: usize) -> Self {
+        LevelReads {
+            counters: (0..levels).map(|_| ReadCounter::default()).collect(),
+            times: OnceLock::new(),
+        }
+    }
+
+    /// Has each read timed from now on. A second call changes nothing.
+    pub(crate) fn time(&self, times: Arc<dyn ReadTimes>) {
+        self.times.get_or_init(|| times);
+    }
+
+    pub(crate) fn of_levels(&self) -> impl Iterator<Item = DeviceReads> {
+        self.counters.iter().map(ReadCounter::reads)
+    }
+}
+
 /// The reads of one table: all readers of its file share them, and so do its listings. It goes with
 /// the table to another level, and to another tier.
 #[derive(Debug)]
@@ -65,12 +101,12 @@ pub(crate) struct TableReads {
     part_bytes: u64,
     /// Level that lists the table, or listed it last.
     level: AtomicUsize,
-    levels: Arc<[ReadCounter]>,
+    levels: Arc<LevelReads>,
 }
 
 impl TableReads {
     /// Makes the counts of a new table with a file of this length. Its reads count for its level, too.
-    pub(crate) fn new(levels: &Arc<[ReadCounter]>, file_bytes: u64) -> Self {
+    pub(crate) fn new(levels: &Arc<LevelReads>, file_bytes: u64) -> Self {
         TableReads {
             own: ReadCounter::default(),
             parts: [const { AtomicU32::new(0) }; READ_PARTS],
@@ -80,14 +116,24 @@ impl TableReads {
         }
     }
 
-    pub(crate) fn count(&self, offset: u64, bytes: u64, purpose: Purpose) {
+    /// Returns the time at which a read begins; `None` while none is timed.
+    pub(crate) fn begin(&self) -> Option<Instant> {
+        self.levels.times.get().map(|_| Instant::now())
+    }
+
+    /// Counts a read that has ended.
+    pub(crate) fn count(&self, offset: u64, bytes: u64, purpose: Purpose, began: Option<Instant>) {
         self.own.count(bytes, purpose);
         let part = self.parts.get((offset / self.part_bytes) as usize);
         if let Some(part) = part.filter(|_| purpose == Purpose::Read) {
             part.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(level) = self.levels.get(self.level.load(Ordering::Relaxed)) {
-            level.count(bytes, purpose);
+        let level = self.level.load(Ordering::Relaxed);
+        if let Some(counter) = self.levels.counters.get(level) {
+            counter.count(bytes, purpose);
+        }
+        if let (Some(began), Some(times)) = (began, self.levels.times.get()) {
+            times.record(level, purpose, began.elapsed());
         }
     }
 

@@ -120,9 +120,10 @@ impl BlockSource {
         offset: u64,
         purpose: Purpose,
     ) -> terrace_storage::Result<Vec<u8>> {
+        let began = self.reads.as_ref().and_then(|reads| reads.begin());
         let stored = self.file.read_vec_at(length, offset, purpose)?;
         if let Some(reads) = &self.reads {
-            reads.count(offset, stored.len() as u64, purpose);
+            reads.count(offset, stored.len() as u64, purpose, began);
         }
         Ok(stored)
     }

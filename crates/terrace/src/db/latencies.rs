@@ -117,7 +117,7 @@ pub struct LatencyStatistics {
 }
 
 /// Durations of one kind of operation: quantiles of the timed ones, each at most 1 % too long.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
@@ -164,6 +164,14 @@ pub struct Distribution {
     pub max: Duration,
 }
 
+impl Distribution {
+    /// Returns the mean of the timed operations; zero if there are none.
+    pub fn mean(&self) -> Duration {
+        let nanoseconds = self.sum.as_nanos() / u128::from(self.count.max(1));
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +194,8 @@ mod tests {
         near(shown.p999, 999.0);
         near(shown.max, 1000.0);
         near(shown.sum, 500_500.0);
+        near(shown.mean(), 500.5);
+        assert_eq!(Distribution::default().mean(), Duration::ZERO);
     }
 
     #[test]

@@ -46,6 +46,7 @@ use crate::db::stalls::Stalls;
 use crate::db::statistics::Counters;
 use crate::db::tiers::cache::Caches;
 use crate::db::tiers::heat::HeatBook;
+use crate::db::tiers::level_times::LevelTimes;
 use crate::db::tiers::migration::Migrations;
 use crate::db::tiers::space::SpaceBook;
 use crate::db::tombstones::SeenTombstones;
@@ -149,6 +150,8 @@ pub(crate) struct Files {
     pub(crate) tier_locks: Mutex<Vec<(u8, Box<dyn Lock>)>>,
     /// The books of the tiers.
     pub(crate) space: Arc<SpaceBook>,
+    /// The times of reads by level.
+    pub(crate) level_times: Arc<LevelTimes>,
     /// The caches of tiers for blocks of slower ones.
     pub(crate) caches: Arc<Caches>,
     pub(crate) file_system: FileSystem,

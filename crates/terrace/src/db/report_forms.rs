@@ -74,6 +74,8 @@ pub(crate) struct TableForm {
     tombstones: u64,
     #[serde(default)]
     range_tombstones: u64,
+    #[serde(default)]
+    reads: u64,
     first_sequence: SequenceNumber,
     last_sequence: SequenceNumber,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +100,7 @@ impl From<TableReport> for TableForm {
             entries: table.entries,
             tombstones: table.tombstones,
             range_tombstones: table.range_tombstones,
+            reads: table.reads,
             first_sequence: table.sequences.0,
             last_sequence: table.sequences.1,
             smallest,
@@ -120,6 +123,7 @@ impl TryFrom<TableForm> for TableReport {
             entries: form.entries,
             tombstones: form.tombstones,
             range_tombstones: form.range_tombstones,
+            reads: form.reads,
             smallest: key_of_form(form.smallest, form.smallest_hex)?,
             largest: key_of_form(form.largest, form.largest_hex)?,
             narrowed: form.narrowed,

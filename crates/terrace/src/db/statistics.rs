@@ -13,7 +13,7 @@ use terrace_lsm::time_profile::TimeProfile;
 use terrace_storage::IoStatistics;
 
 pub use self::levels_report::{KeyspaceReport, LevelsReport, SubLevelReport, TableReport};
-use crate::db::latencies::LatencyStatistics;
+use crate::db::latencies::{Distribution, LatencyStatistics};
 use crate::db::recover::Recovery;
 use crate::db::tiers::report::TierStatistics;
 use crate::options::Durability;
@@ -312,6 +312,13 @@ pub struct LevelStatistics {
     /// Bytes of the tables that went to another tier since the opening, while they were here.
     #[cfg_attr(feature = "serde", serde(default))]
     pub migrated_bytes: u64,
+    /// Durations of `reads` in a store of several tiers; a store of one tier takes none. A quantile is at most
+    /// 10 % too long.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub read_latency: Distribution,
+    /// Durations of the reads of compactions, taken likewise.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub compaction_read_latency: Distribution,
 }
 
 #[cfg(test)]
@@ -384,7 +391,10 @@ mod tests {
         assert_eq!(serde_json::to_string(&again).unwrap(), text);
         assert_eq!(format!("{:?}", again.io), format!("{:?}", statistics.io));
 
+        db.get(b"a").unwrap();
         let levels = db.levels();
+        let read = &levels.keyspaces[0].levels[0][0].tables[0];
+        assert!(read.reads > 0, "{read:?}");
         let text = serde_json::to_string(&levels).unwrap();
         assert!(
             text.contains(r#""smallest":"a","largest_hex":"ff""#),

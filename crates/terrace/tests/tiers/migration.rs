@@ -109,6 +109,28 @@ fn any_operation_of_a_migration_may_fail_and_is_done_again() {
 }
 
 #[test]
+fn a_drain_takes_the_reserve_where_nothing_else_is_left() {
+    let disk = disk();
+    filled(&disk);
+    let capacity_bytes = table_bytes(&disk, SLOW);
+    let store = TierOptions {
+        capacity_bytes: Some(capacity_bytes),
+        reserve_bytes: capacity_bytes - 1,
+        ..TierOptions::of_store("store")
+    };
+    let options = Options {
+        tiers: vec![store, TierOptions::new("slow", SLOW)],
+        ..with_level_tiers(options(&disk), &["slow"])
+    };
+    let db = Db::open(STORE, options).unwrap();
+    assert!(db.tiers()[1].tables > 1);
+    assert!(db.tiers()[0].room_bytes <= 1, "{:?}", db.tiers());
+    db.drain_tier("slow").unwrap();
+    while db.wait_for_migration().unwrap() {}
+    check_moved(&db, &disk);
+}
+
+#[test]
 fn a_compaction_that_takes_a_moving_table_ends_its_move() {
     let disk = disk();
     filled(&disk);

@@ -1,5 +1,7 @@
 //! Traffic of levels: reads, flushes, compactions and migrations, counted where the tables are.
 
+use std::time::Duration;
+
 use terrace::{Db, LevelStatistics, Options, TierLatencies, TierOptions};
 use terrace_storage::Purpose;
 
@@ -85,6 +87,14 @@ fn reads_count_for_the_level_of_the_table_and_blocks_in_memory_are_none() {
         assert!(level.read_bytes <= level.bytes, "{first:?}");
         assert_eq!(level.flushed_bytes + level.compaction_written_bytes, 0);
     }
+    let mut of_tables = 0;
+    for (number, level) in db.levels().keyspaces[0].levels.iter().enumerate() {
+        let tables = level.iter().flat_map(|sub_level| &sub_level.tables);
+        let reads: u64 = tables.map(|table| table.reads).sum();
+        assert_eq!(reads, first[number].reads, "no table is gone");
+        of_tables += reads;
+    }
+    assert_eq!(of_tables, sum(&first, |level| level.reads));
     check(&db, 0..600);
     let again = db.statistics().levels;
     assert_eq!(first, again, "every block is in memory");
@@ -132,7 +142,7 @@ fn operations_are_timed_by_tier_and_purpose_in_a_store_of_several() {
                 _ => io.syncs,
             };
             assert_eq!(times.count, count, "{operation} {purpose:?}: {tier:?}");
-            assert!(times.count == 0 || times.max > std::time::Duration::ZERO);
+            assert!(times.count == 0 || times.max > Duration::ZERO);
         }
     }
     let [fast, middle, slow] = &db.tiers()[..] else {
@@ -143,12 +153,43 @@ fn operations_are_timed_by_tier_and_purpose_in_a_store_of_several() {
 }
 
 #[test]
+fn reads_are_timed_by_level_in_a_store_of_several_tiers() {
+    let disk = disk();
+    let db = Db::open(STORE, three(&disk)).unwrap();
+    fill(&db, 0..600);
+    assert!(db.statistics().levels[0].compaction_read_latency.count > 0);
+    db.close().unwrap();
+    let db = Db::open(STORE, three(&disk)).unwrap();
+    check(&db, 0..600);
+    let levels = db.statistics().levels;
+    assert!(sum(&levels, |level| level.reads) > 0);
+    for level in &levels {
+        let times = level.read_latency;
+        assert_eq!(times.count, level.reads, "{level:?}");
+        assert_eq!(times.mean() > Duration::ZERO, level.reads > 0, "{level:?}");
+        assert!(times.p99 >= times.p50 && times.max >= times.p99);
+    }
+    assert_eq!(db.levels().totals, levels);
+}
+
+#[test]
 fn a_store_of_one_tier_times_nothing_until_it_gets_another() {
     let disk = disk();
     let db = Db::open(STORE, options(&disk)).unwrap();
     fill(&db, 0..50);
+    check(&db, 0..50);
+    let timed = || {
+        let levels = db.statistics().levels;
+        sum(&levels, |level| {
+            level.read_latency.count + level.compaction_read_latency.count
+        })
+    };
+    assert!(sum(&db.statistics().levels, |level| level.reads) > 0);
     assert_eq!(db.tiers()[0].latencies, TierLatencies::default());
+    assert_eq!(timed(), 0);
     db.add_tier(&TierOptions::new("slow", SLOW)).unwrap();
     fill(&db, 50..100);
+    check(&db, 0..100);
     assert!(db.tiers()[0].latencies.flush_write.count > 0);
+    assert!(timed() > 0);
 }

@@ -136,11 +136,15 @@ fn leaving(
         (true, false) => MigrationReason::Pinned,
     };
     let order = tiers_for(all, described(table));
-    let mut open = order.iter().filter_map(|number| {
+    let open = order.iter().filter_map(|number| {
         let mut tiers = kept.tiers.iter();
         tiers.find(|tier| tier.number == *number)
     });
-    let first = open.find(|tier| has_room(tier, table, 0));
+    let first = open.clone().find(|tier| has_room(tier, table, 0));
+    let first = first.or_else(|| {
+        let mut open = open.filter(|_| why == MigrationReason::Draining);
+        open.find(|tier| has_room_in_reserve(all, tier, table))
+    });
     Some(first.and_then(|tier| to(table, tier, why)))
 }
 
@@ -243,6 +247,13 @@ fn to(table: &TableFacts, tier: &TierFacts, why: MigrationReason) -> Option<Migr
 
 fn has_room(tier: &TierFacts, table: &TableFacts, beside_bytes: u64) -> bool {
     tier.is_open && tier.room_bytes >= table.size_bytes.saturating_add(beside_bytes)
+}
+
+/// Returns whether a table of a drained tier has room with the reserve of another.
+fn has_room_in_reserve(all: &Surroundings<'_>, tier: &TierFacts, table: &TableFacts) -> bool {
+    let mut rooms = all.reserve_rooms.iter();
+    let room = rooms.find(|(number, _)| *number == tier.number);
+    tier.is_open && room.is_some_and(|(_, room_bytes)| *room_bytes >= table.size_bytes)
 }
 
 fn is_tight(tier: &TierFacts, above_bytes: u64) -> bool {

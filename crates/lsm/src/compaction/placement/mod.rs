@@ -84,6 +84,9 @@ pub struct Surroundings<'a> {
     pub level_bytes: &'a [u64],
     /// The tiers from the fastest to the slowest.
     pub tiers: &'a [TierFacts],
+    /// Bytes that tables of a drained tier may take, by the number of the tier that they go to: the room there with
+    /// its reserve. A tier that is not listed has only its room.
+    pub reserve_rooms: &'a [(u8, u64)],
     /// The reads that a table needs for its tier.
     pub floors: &'a HeatFloors,
     /// With the placement `Auto`, the names of the tiers of levels 0, 1, 2, ..., as the costs chose them; the
@@ -131,6 +134,7 @@ impl<'a> Surroundings<'a> {
 ///     options: &options,
 ///     level_bytes: &[],
 ///     tiers: &[tier(1, "nvme"), tier(2, "disk")],
+///     reserve_rooms: &[],
 ///     floors: &HeatFloors::default(),
 ///     chosen: &[],
 /// };

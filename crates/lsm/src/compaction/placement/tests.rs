@@ -22,6 +22,7 @@ fn of_level(
         options,
         level_bytes,
         tiers,
+        reserve_rooms: &[],
         floors: &HeatFloors::default(),
         chosen: &[],
     };
@@ -122,6 +123,7 @@ fn next_by(
         options,
         level_bytes,
         tiers,
+        reserve_rooms: &[],
         floors,
         chosen: &[],
     };
@@ -142,6 +144,45 @@ fn tables_leave_a_tier_that_is_drained_first_of_all() {
     // Without room they wait.
     tiers[0].room_bytes = 9;
     assert_eq!(next(&options, &tiers, &tables), None);
+}
+
+#[test]
+fn a_drain_takes_the_reserve_of_another_tier_if_no_other_room_is_left() {
+    let mut tiers = [
+        tier(1, Some(100), 9),
+        tier(2, Some(100), 0),
+        tier(3, None, 0),
+    ];
+    let tables = [table(1, 0, 3, 10)];
+    let next = |tiers: &[TierFacts], reserve_rooms: &[(u8, u64)]| {
+        let surroundings = Surroundings {
+            options: &KeyspaceOptions::default(),
+            level_bytes: &[10],
+            tiers,
+            reserve_rooms,
+            floors: &HeatFloors::default(),
+            chosen: &[],
+        };
+        let migration = next_migration(&surroundings, tables.iter().copied())?;
+        Some((migration.to, migration.why))
+    };
+    let drained = |to| Some((to, MigrationReason::Draining));
+    assert_eq!(
+        next(&tiers, &[(1, 10), (2, 10)]),
+        None,
+        "no tier is drained"
+    );
+    tiers[2].is_open = false;
+    assert_eq!(next(&tiers, &[(1, 10), (2, 10)]), drained(1));
+    assert_eq!(next(&tiers, &[(1, 9), (2, 10)]), drained(2));
+    assert_eq!(next(&tiers, &[(1, 9), (2, 9)]), None);
+    assert_eq!(next(&tiers, &[]), None);
+    // A tier with room is asked before a reserve is taken.
+    tiers[1].room_bytes = 10;
+    assert_eq!(next(&tiers, &[(1, 10)]), drained(2));
+    tiers[0].is_open = false;
+    tiers[1].room_bytes = 0;
+    assert_eq!(next(&tiers, &[(1, 10)]), None, "it is drained itself");
 }
 
 #[test]
@@ -232,6 +273,7 @@ fn tables_move_down_as_their_youngest_write_grows_old() {
             options: &options,
             level_bytes: &[],
             tiers: &tiers,
+            reserve_rooms: &[],
             floors: &HeatFloors::default(),
             chosen: &[],
         };

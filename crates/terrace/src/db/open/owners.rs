@@ -152,12 +152,13 @@ pub(super) fn files(
 ) -> Result<Files> {
     state.version.settle_levels();
     let space = SpaceBook::new(with_directories(&tiers.records, &data), &tiers.meters);
-    Ok(Files {
+    let files = Files {
         migrations: Migrations::default(),
         heat: HeatBook::default(),
         moments: Mutex::new(state.moments.clone()),
         caches: Caches::new(Arc::clone(&space)),
         space,
+        level_times: Arc::default(),
         tier_locks: Mutex::new(tiers.locks),
         path: path.to_path_buf(),
         file_system: directory.file_system()?,
@@ -170,7 +171,9 @@ pub(super) fn files(
         directory,
         data,
         storage,
-    })
+    };
+    files.time_reads_of_levels();
+    Ok(files)
 }
 
 /// Makes the lifecycle of an open store. No thread runs yet.

@@ -11,6 +11,7 @@ use super::{ArenaStatistics, LevelStatistics, MemoryStatistics, Sequences, Stati
 use crate::SequenceNumber;
 use crate::db::Store;
 use crate::db::owners::{Metrics, Writes};
+use crate::db::tiers::level_times::LevelTimes;
 use crate::db::view::View;
 use crate::db::write_rate::WriteRate;
 use crate::read_buffer::ReadBuffer;
@@ -54,7 +55,7 @@ impl Store {
             },
             memory,
             read_buffer: self.reads.read_buffer.as_ref().map(ReadBuffer::statistics),
-            levels: level_totals(&view.version),
+            levels: level_totals(&view.version, &self.files.level_times),
             write_amplification: self.writes.write_amplification(user_bytes, &io),
             read_amplification: self.metrics.read_amplification(),
             space_amplification: space_amplification(&view.version),
@@ -183,7 +184,7 @@ fn count(counter: &AtomicU64) -> u64 {
 }
 
 /// Returns the sizes of levels and their traffic, all keyspaces together.
-pub(super) fn level_totals(version: &Version) -> Vec<LevelStatistics> {
+pub(super) fn level_totals(version: &Version, times: &LevelTimes) -> Vec<LevelStatistics> {
     let mut totals = vec![LevelStatistics::default(); LEVELS];
     for levels in version.keyspaces.values() {
         for (total, level) in totals.iter_mut().zip(&levels.levels) {
@@ -192,12 +193,14 @@ pub(super) fn level_totals(version: &Version) -> Vec<LevelStatistics> {
             total.bytes += level.size_bytes();
         }
     }
-    for (total, traffic) in totals.iter_mut().zip(version.obsolete().traffic()) {
+    let traffic = version.obsolete().traffic().into_iter().enumerate();
+    for (total, (level, traffic)) in totals.iter_mut().zip(traffic) {
         let DeviceReads {
             operations,
             bytes,
             compaction_bytes,
         } = traffic.reads;
+        let (read_latency, compaction_read_latency) = times.of(level);
         *total = LevelStatistics {
             reads: operations,
             read_bytes: bytes,
@@ -206,6 +209,8 @@ pub(super) fn level_totals(version: &Version) -> Vec<LevelStatistics> {
             loaded_bytes: traffic.loaded_bytes,
             compaction_written_bytes: traffic.compacted_bytes,
             migrated_bytes: traffic.migrated_bytes,
+            read_latency,
+            compaction_read_latency,
             ..*total
         };
     }

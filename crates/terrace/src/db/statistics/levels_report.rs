@@ -99,6 +99,9 @@ pub struct TableReport {
     pub tombstones: u64,
     /// Deleted ranges in the file, beside the versions.
     pub range_tombstones: u64,
+    /// Reads of its blocks from devices for users since the opening, in all levels and tiers where it was. A
+    /// block in memory costs none.
+    pub reads: u64,
     /// The first key listed.
     pub smallest: Vec<u8>,
     /// The last key listed.
@@ -131,7 +134,7 @@ impl Store {
             keyspaces: keyspaces.collect(),
             tables_to_delete: self.files.tables_to_delete() as u64,
             compactions: self.metrics.compactions.kept(&version),
-            totals: level_totals(&version),
+            totals: level_totals(&version, &self.files.level_times),
         }
     }
 }
@@ -170,6 +173,7 @@ fn report(place: Place, sub_level: &SubLevel, tiers: &TierNames) -> SubLevelRepo
         entries: table.entries,
         tombstones: table.tombstones,
         range_tombstones: table.range_tombstones,
+        reads: table.device_reads().operations,
         smallest: table.bounds.smallest.clone(),
         largest: table.bounds.largest.clone(),
         narrowed: table.narrowed,

@@ -56,6 +56,7 @@ impl Store {
         let (directory, meters) = TierMeters::of_other(directory);
         self.files.data.add_tier(number, Arc::clone(&directory));
         self.files.space.add(record, directory, meters);
+        self.files.time_reads_of_levels();
         self.files.tier_locks.lock().push((number, lock));
         drop(ledger);
         if self.options.background == Background::Threads {

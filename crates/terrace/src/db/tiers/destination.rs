@@ -93,6 +93,20 @@ pub(super) fn facts_of(book: &SpaceBook) -> Vec<TierFacts> {
     book.accounts().iter().map(Account::facts).collect()
 }
 
+/// Returns the bytes that are left with its reserve in each tier that has one. Only tables of a drained tier take
+/// them so, so there are none while no tier is drained.
+pub(super) fn reserve_rooms_of(book: &SpaceBook) -> Vec<(u8, u64)> {
+    let accounts = book.accounts();
+    if accounts.iter().all(Account::is_open) {
+        return Vec::new();
+    }
+    let with_reserve = accounts
+        .iter()
+        .filter(|account| account.tier.reserve_bytes > 0);
+    let room = |account: &Account| (account.tier.number, account.room_bytes(true).unwrap_or(0));
+    with_reserve.map(room).collect()
+}
+
 /// Returns the bytes in each level, of all keyspaces together.
 pub(super) fn bytes_of_levels(version: &Version) -> Vec<u64> {
     let mut bytes = vec![0u64; LEVELS];

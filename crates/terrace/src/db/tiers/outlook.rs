@@ -8,7 +8,7 @@ use terrace_lsm::compaction::placement::{
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{Moments, Place, Table};
 
-use super::destination::{bytes_of_levels, facts_of};
+use super::destination::{bytes_of_levels, facts_of, reserve_rooms_of};
 use super::heat::HeatView;
 use crate::db::Store;
 
@@ -16,6 +16,8 @@ use crate::db::Store;
 pub(crate) struct Outlook {
     pub(crate) tiers: Vec<TierFacts>,
     pub(crate) level_bytes: Vec<u64>,
+    /// Bytes that are left in tiers with their reserves, while one is drained.
+    reserve_rooms: Vec<(u8, u64)>,
     pub(crate) heat: Arc<HeatView>,
     moments: Moments,
     now_seconds: u64,
@@ -27,6 +29,7 @@ impl Store {
         Outlook {
             tiers: facts_of(&self.files.space),
             level_bytes: bytes_of_levels(&self.reads.view.load().version),
+            reserve_rooms: reserve_rooms_of(&self.files.space),
             heat: self.files.heat.view(),
             moments: self.files.moments.lock().clone(),
             now_seconds: self.lifecycle.clock.unix_seconds(),
@@ -55,6 +58,7 @@ impl Outlook {
             options,
             level_bytes: &self.level_bytes,
             tiers: &self.tiers,
+            reserve_rooms: &self.reserve_rooms,
             floors,
             chosen: &self.heat.chosen,
         }

@@ -203,6 +203,11 @@ impl SpaceBook {
         })
     }
 
+    /// Returns whether there is more than one tier.
+    pub(super) fn has_several(&self) -> bool {
+        self.accounts.lock().len() > 1
+    }
+
     /// Returns whether placement has a choice, or a limit to keep: without, nothing is reserved.
     pub(crate) fn is_limited(&self) -> bool {
         let accounts = self.accounts.lock();

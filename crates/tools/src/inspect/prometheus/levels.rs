@@ -26,6 +26,7 @@ impl Metrics<'_> {
             }
         }
         self.write_traffic(text);
+        self.write_read_times(text);
         self.write_debt(text);
     }
 
@@ -64,6 +65,33 @@ impl Metrics<'_> {
                     text.sample(name, &labels, of(level));
                 }
             }
+        }
+    }
+
+    /// Writes the durations of reads of levels, those that were timed.
+    fn write_read_times(&self, text: &mut Text) {
+        let name = "level_read_seconds";
+        let timed = |level: &terrace::LevelStatistics| {
+            let all = [
+                ("read", level.read_latency),
+                ("compaction", level.compaction_read_latency),
+            ];
+            all.into_iter().filter(|(_, times)| times.count > 0)
+        };
+        let levels = self.0.levels.iter().enumerate();
+        let timed = levels.flat_map(|(number, level)| timed(level).map(move |one| (number, one)));
+        let timed: Vec<_> = timed.collect();
+        if timed.is_empty() {
+            return;
+        }
+        text.family(
+            name,
+            "summary",
+            "Durations of reads from a level's tables, by purpose.",
+        );
+        for (number, (purpose, times)) in timed {
+            let number = number.to_string();
+            text.summary(name, &[("level", &number), ("purpose", purpose)], &times);
         }
     }
 

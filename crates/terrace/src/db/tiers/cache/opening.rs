@@ -114,8 +114,8 @@ impl Opening<'_> {
             Ok(file)
         });
         if made.is_err() {
-            // A file without its header is none, too.
-            let _ = directory.remove(CACHE);
+            // A file without its header is none, too. Another's may have come in between.
+            remove_file(directory);
         }
         made.ok()
     }
