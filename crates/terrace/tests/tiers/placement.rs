@@ -1,10 +1,11 @@
 //! Keyspaces that keep to tiers, and tables that go to tiers by their age, their reads and their costs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use terrace::{
-    Db, KeyspaceOptions, Options, PlacedTable, Placement, ReadBufferOptions, TierOptions,
+    Db, EventKind, KeyspaceOptions, Options, PlacedTable, Placement, ReadBufferOptions, TierOptions,
 };
 use terrace_storage::{Clock, DeviceProfile, SimulatedStorage};
 
@@ -188,6 +189,32 @@ fn tables_that_are_read_come_to_the_fast_tier_and_others_leave_it() {
     }
     assert_eq!(db.statistics().migrations, moved);
     check(&db, 0..KEYS);
+}
+
+#[test]
+fn reads_move_a_table_twice_an_hour_at_most() {
+    let (disk, calendar) = (disk(), Arc::default());
+    // Room for the tables of one of two ranges.
+    let db = open(&disk, &calendar, Some(60_000), by_heat);
+    fill(&db, 0..KEYS);
+    pass(&calendar, 3600);
+    settle(&db);
+    let before = db.events().len();
+    let ranges = [100..220, 1010..1130];
+    for hot in ranges.iter().cycle().take(8) {
+        for _ in 0..40 {
+            check(&db, hot.clone());
+        }
+        pass(&calendar, 300);
+        settle(&db);
+    }
+    let mut moves = BTreeMap::<u64, u32>::new();
+    for event in db.events().iter().skip(before) {
+        if let EventKind::TableMigrated { table, .. } = event.kind {
+            *moves.entry(table).or_default() += 1;
+        }
+    }
+    assert_eq!(moves.values().max(), Some(&2), "{moves:?}");
 }
 
 #[test]

@@ -231,7 +231,7 @@ mod tests {
             size_bytes: 100,
             age_seconds: 0,
             reads_per_second,
-            moved_for_room: false,
+            has_moved: false,
         };
         assert!(is_cold(&floors, &table(0.0)) && !rises_to(&floors, 1, &table(0.0)));
         assert!(rises_to(&floors, 1, &table(0.1)));

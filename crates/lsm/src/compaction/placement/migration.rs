@@ -36,11 +36,6 @@ pub enum MigrationReason {
 }
 
 impl MigrationReason {
-    /// Returns whether the room decided, and nothing about the table.
-    pub const fn is_for_room(self) -> bool {
-        matches!(self, MigrationReason::Room | MigrationReason::LevelsAbove)
-    }
-
     /// Returns the reason in words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +81,7 @@ pub fn next_migration(
             _ => by_level(&kept, table),
         };
         let by_its_reads = |why| matches!(why, MigrationReason::Hot | MigrationReason::Cold);
-        migration.filter(|migration| !table.moved_for_room || by_its_reads(migration.why))
+        migration.filter(|migration| !table.has_moved || by_its_reads(migration.why))
     });
     moves.min_by(|a, b| {
         rank(a)

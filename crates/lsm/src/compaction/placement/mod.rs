@@ -49,8 +49,8 @@ pub struct TableFacts {
     pub age_seconds: u64,
     /// Reads from its file in a second, of late.
     pub reads_per_second: f64,
-    /// Whether it moved of late for room alone. Then only its reads move it again.
-    pub moved_for_room: bool,
+    /// Whether it moved of late. Then only its reads move it again.
+    pub has_moved: bool,
 }
 
 /// A new table, before it is written.

@@ -95,7 +95,7 @@ fn table(number: u64, level: u8, tier: u8, size_bytes: u64) -> TableFacts {
         size_bytes,
         age_seconds: 0,
         reads_per_second: 0.0,
-        moved_for_room: false,
+        has_moved: false,
     }
 }
 
@@ -295,7 +295,7 @@ fn next_by_heat(room_bytes: u64, tables: &[(u8, f64)]) -> Option<(u64, u8, Migra
 fn next_moved(
     room_bytes: u64,
     tables: &[(u8, f64)],
-    moved_for_room: bool,
+    has_moved: bool,
 ) -> Option<(u64, u8, MigrationReason)> {
     let options = KeyspaceOptions {
         placement: Placement::Heat,
@@ -305,7 +305,7 @@ fn next_moved(
     let tables = (1..).zip(tables);
     let tables = tables.map(|(number, &(tier, reads_per_second))| TableFacts {
         reads_per_second,
-        moved_for_room,
+        has_moved,
         ..table(number, 1, tier, 50)
     });
     let tables: Vec<TableFacts> = tables.collect();
@@ -353,7 +353,7 @@ fn tables_that_are_about_as_hot_do_not_change_places() {
 
 /// A load fills the fast tier before anything is read, and these moves are not to stand in the way.
 #[test]
-fn tables_that_moved_for_room_alone_move_again_for_their_reads_only() {
+fn tables_that_has_moved_alone_move_again_for_their_reads_only() {
     let read = [(1, 0.0), (1, 0.0), (2, 100.0), (2, 0.0)];
     let cold = Some((1, 2, MigrationReason::Cold));
     assert_eq!(next_moved(0, &read, true), cold);

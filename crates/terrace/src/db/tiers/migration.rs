@@ -8,8 +8,8 @@
 //! The worker copies and checks in parts (`parts.rs`), and pauses after each for as long as it took.
 //!
 //! A compaction that takes the table meanwhile ends the migration: its outputs are placed anyway. A table that
-//! has moved does not go back for an hour, unless its tier is drained. One that moved for room alone goes back
-//! for its reads, once.
+//! has moved stays for an hour, unless its tier is drained. Its reads may move it once more: the first move may
+//! have come before they were known well.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_STEP: Duration = Duration::from_millis(20);
 /// Time in which a migration is not undone.
 const STAYS_SECONDS: u64 = 60 * 60;
+/// Moves of a table in that time.
+const MAX_MOVES: usize = 2;
 /// Migrations that are remembered for that.
 const MAX_REMEMBERED: usize = 4096;
 
@@ -57,7 +59,6 @@ pub(crate) struct Migrations {
 struct Past {
     table: u64,
     seconds: u64,
-    is_for_room: bool,
 }
 
 impl Migrations {
@@ -70,12 +71,15 @@ impl Migrations {
         }
     }
 
-    /// Returns the tables that moved within the last hour, each with whether its last move was for room alone.
-    fn moved_of_late(&self, now_seconds: u64) -> BTreeMap<u64, bool> {
+    /// Returns the tables that moved within the last hour, each with the number of its moves.
+    fn moves_of_late(&self, now_seconds: u64) -> BTreeMap<u64, usize> {
         let late = self.late.lock();
         let is_late = |past: &&Past| now_seconds.saturating_sub(past.seconds) < STAYS_SECONDS;
-        let moved = late.iter().filter(is_late);
-        moved.map(|past| (past.table, past.is_for_room)).collect()
+        let mut moves = BTreeMap::new();
+        for past in late.iter().filter(is_late) {
+            *moves.entry(past.table).or_default() += 1;
+        }
+        moves
     }
 
     fn note_failure(&self, table: u64, error: &Error) {
@@ -166,7 +170,7 @@ impl Store {
         let outlook = self.outlook();
         let migrations = &self.files.migrations;
         let damaged = migrations.damaged.lock().clone();
-        let moved = migrations.moved_of_late(self.lifecycle.clock.unix_seconds());
+        let moves = migrations.moves_of_late(self.lifecycle.clock.unix_seconds());
         let is_drained = |tier: u8| {
             let mut tiers = outlook.tiers.iter();
             tiers.any(|known| known.number == tier && !known.is_open)
@@ -175,13 +179,14 @@ impl Store {
             let taken = self.compactor.jobs.taken_of(levels.id);
             let may_go = |table: &Table| {
                 let number = table.number;
-                let rests = moved.get(&number) == Some(&false) && !is_drained(table.tier);
+                let moved = moves.get(&number).copied().unwrap_or(0);
+                let rests = moved >= MAX_MOVES && !is_drained(table.tier);
                 let stays = rests || damaged.contains(&number) || is_put_off(number);
                 !stays && !taken.contains(&number) && self.files.data.is_present(table.tier)
             };
             let tables = levels.tables().filter(|(_, table)| may_go(table));
             let tables = tables.map(|(place, table)| TableFacts {
-                moved_for_room: moved.get(&table.number) == Some(&true),
+                has_moved: moves.contains_key(&table.number),
                 ..outlook.facts(place, table)
             });
             let surroundings = outlook.of_tables(self.form_of(levels));
@@ -368,7 +373,6 @@ impl Store {
         self.files.migrations.remember(Past {
             table: table.number,
             seconds: self.lifecycle.clock.unix_seconds(),
-            is_for_room: why.is_for_room(),
         });
         let counters = &self.metrics.counters;
         counters.migrations.fetch_add(1, Ordering::Relaxed);

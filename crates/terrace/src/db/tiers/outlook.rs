@@ -73,7 +73,7 @@ impl Outlook {
             size_bytes: table.size_bytes,
             age_seconds: self.age_seconds(table.max_sequence),
             reads_per_second: self.heat.reads_per_second(table.number),
-            moved_for_room: false,
+            has_moved: false,
         }
     }
 
