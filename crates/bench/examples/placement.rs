@@ -1,12 +1,13 @@
 //! Compares placements of tables on a small fast device and a large slow one, both emulated: an NVMe drive with
 //! room for a fifth of the data, and a hard disk.
 //!
-//! Readers come back to ranges of neighbouring keys, 1,000 of them with zipfian rates. For each placement it
-//! tells the share of reads that the fast device serves, and the throughput. An oracle knows the rates, and
-//! puts the hottest ranges there up to the room. Run it with a directory in memory:
+//! Readers come back to ranges of neighbouring keys, 1,000 of them with zipfian rates; or to all keys alike. For each
+//! placement it tells the share of device reads that the fast device serves, and the throughput. An oracle knows
+//! the rates, and puts the hottest ranges there up to the capacity. Memory serves as many reads for it as for the
+//! store, all of hot ranges. Run it with a directory in memory:
 //!
 //! ```text
-//! cargo run --release -p terrace-bench --example placement -- /dev/shm [SECONDS]
+//! cargo run --release -p terrace-bench --example placement -- /dev/shm [SECONDS [uniform]]
 //! ```
 
 use std::error::Error;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use terrace::terrace_storage::Purpose;
 use terrace::{Db, KeyspaceOptions, Options, Placement, ReadBufferOptions, TierOptions};
-use terrace_bench::draw::{Clustered, YCSB_THETA, random, uniform};
+use terrace_bench::draw::{Clustered, Random, YCSB_THETA, random, uniform};
 use terrace_bench::reproduce::tiers::devices::{Device, Devices};
 
 const RECORDS: u64 = 200_000;
@@ -33,25 +34,38 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 struct Figures {
     requests_per_second: f64,
     fast_share: f64,
+    /// Part of the gets that memory serves.
+    memory_share: f64,
     migrated_bytes: u64,
+}
+
+/// The keys that are asked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    Clustered,
+    Uniform,
 }
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let home = PathBuf::from(arguments.next().unwrap_or_else(|| "/dev/shm".into()));
     let seconds = arguments.next().map_or(Ok(60), |given| given.parse())?;
+    let load = match arguments.next().as_deref() {
+        None => Load::Clustered,
+        Some("uniform") => Load::Uniform,
+        Some(other) => return Err(format!("no load `{other}`; it may be `uniform`").into()),
+    };
     println!("emulated: NVMe drive (960 PRO) for a fifth of the data, hard disk (WD10EZEX)");
-    println!(
-        "share of the fast device with an oracle: {:.3}",
-        oracle_share()
-    );
-    println!("placement  reads from the fast device  requests/s  MiB migrated");
+    println!("placement  reads from the fast device  the oracle's  requests/s  MiB migrated");
     for placement in [Placement::Levels, Placement::Heat, Placement::Auto] {
         let directory = tempfile::tempdir_in(&home)?;
-        let figures = measure(directory.path(), placement, Duration::from_secs(seconds))?;
+        let time = Duration::from_secs(seconds);
+        let figures = measure(directory.path(), placement, load, time)?;
+        let hot = oracle_share(load) - figures.memory_share;
         println!(
-            "{placement:9}  {:26.3}  {:10.0}  {:12.1}",
+            "{placement:9}  {:26.3}  {:12.3}  {:10.0}  {:12.1}",
             figures.fast_share,
+            hot.max(0.0) / (1.0 - figures.memory_share),
             figures.requests_per_second,
             figures.migrated_bytes as f64 / f64::from(1 << 20)
         );
@@ -60,8 +74,11 @@ fn main() -> Outcome<()> {
 }
 
 /// Returns the share of requests that go to the hottest ranges, up to a fifth of the data.
-fn oracle_share() -> f64 {
-    let rate = |rank: u64| 1.0 / ((rank + 1) as f64).powf(YCSB_THETA);
+fn oracle_share(load: Load) -> f64 {
+    let rate = |rank: u64| match load {
+        Load::Clustered => 1.0 / ((rank + 1) as f64).powf(YCSB_THETA),
+        Load::Uniform => 1.0,
+    };
     let sum = |ranks: u64| (0..ranks).map(rate).sum::<f64>();
     sum(RANGES / 5) / sum(RANGES)
 }
@@ -70,7 +87,7 @@ fn key(record: u64) -> [u8; 8] {
     record.to_be_bytes()
 }
 
-fn measure(home: &Path, placement: Placement, time: Duration) -> Outcome<Figures> {
+fn measure(home: &Path, placement: Placement, load: Load, time: Duration) -> Outcome<Figures> {
     let devices = Devices::new(home);
     devices.set_instant(true);
     let db = Db::open(devices.tables(Device::Nvme), options(&devices, placement))?;
@@ -87,9 +104,9 @@ fn measure(home: &Path, placement: Placement, time: Duration) -> Outcome<Figures
     while db.wait_for_migration()? {}
     devices.set_instant(false);
     // Half of the time is for the rates to be known, and for the moves.
-    run(&db, time / 2)?;
+    run(&db, load, time / 2)?;
     let (before, begun) = (db.tiers(), Instant::now());
-    let requests = run(&db, time / 2)?;
+    let requests = run(&db, load, time / 2)?;
     let seconds = begun.elapsed().as_secs_f64();
     let after = db.tiers();
     let reads = |at: usize| -> u64 {
@@ -103,8 +120,10 @@ fn measure(home: &Path, placement: Placement, time: Duration) -> Outcome<Figures
     let migrated = after
         .iter()
         .map(|tier| tier.io.of(Purpose::Migration).written_bytes);
+    let gets = requests as f64 * (UPDATE_ONE_IN - 1) as f64 / UPDATE_ONE_IN as f64;
     let figures = Figures {
         requests_per_second: requests as f64 / seconds,
+        memory_share: (1.0 - (reads(0) + reads(1)) as f64 / gets).max(0.0),
         fast_share: reads(0) as f64 / (reads(0) + reads(1)).max(1) as f64,
         migrated_bytes: migrated.sum(),
     };
@@ -126,7 +145,7 @@ fn options(devices: &Devices, placement: Placement) -> Options {
         storage: devices.storage(),
         region_dir: Some(devices.log()),
         tiers: vec![fast, slow],
-        arena_bytes: 2 << 20,
+        arena_bytes: 512 << 10,
         // Little memory: reads reach the devices.
         cache_bytes: 4 << 20,
         read_buffer: ReadBufferOptions {
@@ -144,8 +163,12 @@ fn options(devices: &Devices, placement: Placement) -> Options {
 }
 
 /// Sends requests for some time, and returns their number.
-fn run(db: &Db, time: Duration) -> Outcome<u64> {
-    let keys = Clustered::new(RECORDS, RANGES, 1);
+fn run(db: &Db, load: Load, time: Duration) -> Outcome<u64> {
+    let clustered = Clustered::new(RECORDS, RANGES, 1);
+    let keys = |random: &mut Random| match load {
+        Load::Clustered => clustered.next(random),
+        Load::Uniform => uniform(random, RECORDS),
+    };
     let (over, requests) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let client = |number: u64| {
@@ -154,7 +177,7 @@ fn run(db: &Db, time: Duration) -> Outcome<u64> {
                 let mut random = random(7, number);
                 let value = vec![1; VALUE_BYTES];
                 while !over.load(Ordering::Relaxed) {
-                    let record = key(keys.next(&mut random));
+                    let record = key(keys(&mut random));
                     match uniform(&mut random, UPDATE_ONE_IN) {
                         0 => db.put(record, &value)?,
                         _ => assert!(db.get(record)?.is_some(), "a record is lost"),

@@ -21,6 +21,9 @@ use super::reads::TableReads;
 use crate::time_profile::{Stage, leaf};
 use crate::{Error, Result};
 
+/// A position that lies in no part of a file.
+const IN_NO_PART: u64 = u64::MAX;
+
 #[derive(Debug)]
 pub(super) struct BlockSource {
     pub(super) file: Arc<dyn File>,
@@ -93,7 +96,12 @@ impl BlockSource {
         purpose: Purpose,
     ) -> Result<Unsealed> {
         let stored = match contents {
-            Contents::Data | Contents::Partition => self.read_stored(handle, purpose)?,
+            Contents::Data => self.read_stored(handle, purpose)?,
+            // It is for keys of other parts of the file than its own.
+            Contents::Partition => {
+                let length = self.length_of(handle)?;
+                self.read_counted(length, handle.offset, purpose, IN_NO_PART)?
+            }
             // Parts beside the entries. Reports read sketches, too.
             _ => {
                 let length = self.length_of(handle)?;
@@ -120,10 +128,21 @@ impl BlockSource {
         offset: u64,
         purpose: Purpose,
     ) -> terrace_storage::Result<Vec<u8>> {
+        self.read_counted(length, offset, purpose, offset)
+    }
+
+    /// Reads bytes as they are stored, and counts them for the part of the file with a position.
+    fn read_counted(
+        &self,
+        length: usize,
+        offset: u64,
+        purpose: Purpose,
+        counted_at: u64,
+    ) -> terrace_storage::Result<Vec<u8>> {
         let began = self.reads.as_ref().and_then(|reads| reads.begin());
         let stored = self.file.read_vec_at(length, offset, purpose)?;
         if let Some(reads) = &self.reads {
-            reads.count(offset, stored.len() as u64, purpose, began);
+            reads.count(counted_at, stored.len() as u64, purpose, began);
         }
         Ok(stored)
     }

@@ -27,6 +27,7 @@ use terrace_lsm::levels::{Edit, TableMoved, TableRemoved, Version};
 
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
+use crate::db::compact::slices::Divided;
 use crate::db::compaction_history::{Began, Compaction};
 use crate::db::jobs::{Begun, Work};
 use crate::db::ledger::Ledger;
@@ -147,11 +148,15 @@ impl Store {
     /// Begins a job. False if it was put off for want of space, until others have given some back.
     pub(crate) fn begin(&self, begun: Begun) -> Result<bool> {
         let began = Began::now(begun.job, &begun.choice);
+        if begun.choice.is_for_reads() {
+            self.files.heat.try_division(&begun.choice);
+        }
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(&begun).map(Some),
             ChoiceKind::Removal => self.remove_tables(&begun).map(Some),
             ChoiceKind::Merge => match self.divide(&begun) {
-                Ok(false) => return Ok(false),
+                Ok(Divided::PutOff) => return Ok(false),
+                Ok(Divided::ForNothing) => return Ok(self.leave_as_it_is(begun)),
                 done => done.map(|_| None),
             },
         };
@@ -171,6 +176,17 @@ impl Store {
         // The other workers may have a job now, too, also after a failure: its claim is gone.
         self.lifecycle.background.compaction_wanted(self);
         ended.map(|()| true)
+    }
+
+    /// Ends a job that has nothing to do. Returns true: another may begin.
+    fn leave_as_it_is(&self, begun: Begun) -> bool {
+        let job = begun.job;
+        // Whoever sees that the job is over may remove the files of its inputs.
+        drop(begun);
+        self.compactor.jobs.remove(job);
+        self.compactor.jobs.ended(Ok(true));
+        self.lifecycle.background.compaction_wanted(self);
+        true
     }
 
     /// Ends a job that an edit did, or that failed before it was divided.

@@ -250,8 +250,8 @@ impl Db {
         self.own_store()?.flush()
     }
 
-    /// Waits until no level is over its target. It merges nothing besides: for that,
-    /// [`Keyspace::compact_range`] takes `..`.
+    /// Waits until no level is over its target, and no table is to be divided for its reads. It merges nothing
+    /// besides: for that, [`Keyspace::compact_range`] takes `..`.
     ///
     /// # Errors
     /// The compaction's failure; it is repeated in the background all the same.

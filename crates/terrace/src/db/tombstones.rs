@@ -95,7 +95,7 @@ impl Store {
         SeenBeside {
             tombstones,
             superseded,
-            mixed_reads: Arc::clone(&self.files.heat.view().mixed),
+            mixed_reads: self.files.heat.gains_of_divisions(),
         }
     }
 

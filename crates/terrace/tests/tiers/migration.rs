@@ -112,7 +112,9 @@ fn any_operation_of_a_migration_may_fail_and_is_done_again() {
 fn a_drain_takes_the_reserve_where_nothing_else_is_left() {
     let disk = disk();
     filled(&disk);
-    let capacity_bytes = table_bytes(&disk, SLOW);
+    let table_bytes = table_bytes(&disk, SLOW);
+    // Flushes keep their room: a drain does not take the last bytes.
+    let capacity_bytes = table_bytes + 4 * options(&disk).arena_bytes;
     let store = TierOptions {
         capacity_bytes: Some(capacity_bytes),
         reserve_bytes: capacity_bytes - 1,
@@ -128,6 +130,36 @@ fn a_drain_takes_the_reserve_where_nothing_else_is_left() {
     db.drain_tier("slow").unwrap();
     while db.wait_for_migration().unwrap() {}
     check_moved(&db, &disk);
+    let left_bytes = capacity_bytes - self::table_bytes(&disk, STORE);
+    assert!(
+        left_bytes >= self::options(&disk).arena_bytes,
+        "{left_bytes}"
+    );
+}
+
+#[test]
+fn a_drain_leaves_the_room_of_flushes() {
+    let disk = disk();
+    filled(&disk);
+    let capacity_bytes = table_bytes(&disk, SLOW);
+    let store = TierOptions {
+        capacity_bytes: Some(capacity_bytes),
+        reserve_bytes: capacity_bytes - 1,
+        ..TierOptions::of_store("store")
+    };
+    let options = Options {
+        tiers: vec![store, TierOptions::new("slow", SLOW)],
+        ..with_level_tiers(options(&disk), &["slow"])
+    };
+    let db = Db::open(STORE, options).unwrap();
+    db.drain_tier("slow").unwrap();
+    while db.wait_for_migration().unwrap() {}
+    assert!(db.tiers()[1].tables > 0);
+    let left_bytes = capacity_bytes - table_bytes(&disk, STORE);
+    assert!(
+        left_bytes >= self::options(&disk).arena_bytes,
+        "{left_bytes}"
+    );
 }
 
 #[test]

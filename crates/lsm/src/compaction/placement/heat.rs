@@ -17,9 +17,6 @@ const HYSTERESIS: f64 = 1.5;
 /// two: the last but one has a tenth of the bytes, and seldom as much of the reads.
 const UPPER_PART: u64 = 16;
 
-/// Part of the upper levels that a fast tier keeps free for their compactions.
-const HEADROOM_PART: u64 = 4;
-
 /// Bytes of neighbouring keys with their reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Heat {
@@ -150,10 +147,10 @@ pub fn competes(level: u8, level_bytes: &[u64]) -> bool {
     down_to > all_bytes / UPPER_PART
 }
 
-/// Returns the bytes that a fast tier keeps free for the outputs of compactions in the upper levels. An output
-/// without room goes to a slower tier, and comes back.
+/// Returns the bytes that a fast tier keeps free for the upper levels to be written once more. An output without room
+/// goes to a slower tier, and every lookup asks it there.
 pub fn headroom_bytes(level_bytes: &[u64]) -> u64 {
-    upper_bytes(level_bytes) / HEADROOM_PART
+    upper_bytes(level_bytes)
 }
 
 /// Returns the bytes of the levels that do not compete.
@@ -258,7 +255,7 @@ mod tests {
         let levels = [1, 9, 90, 900, 0, 0, 0];
         let compete = [0, 1, 2, 3, 6].map(|level| competes(level, &levels));
         assert_eq!(compete, [false, false, true, true, true]);
-        assert_eq!((upper_bytes(&levels), headroom_bytes(&levels)), (10, 2));
+        assert_eq!((upper_bytes(&levels), headroom_bytes(&levels)), (10, 10));
         assert!(competes(0, &[5]), "one level alone");
     }
 }

@@ -196,7 +196,8 @@ fn by_reads(
     }
     let mut slower = tiers.iter().skip(at + 1);
     let slower = slower.find(|tier| has_room(tier, table, 0))?;
-    if heat::is_cold(kept.floors, table) && is_tight(present, above_bytes) {
+    let is_too_cold = heat::is_cold(kept.floors, table) && is_tight(present, above_bytes);
+    if is_too_cold && !table.has_moved {
         return to(table, slower, MigrationReason::LevelsAbove);
     }
     match hottest.is_some_and(|hottest| heat::yields_to(kept.floors, hottest, table)) {

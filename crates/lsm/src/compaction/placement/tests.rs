@@ -353,7 +353,7 @@ fn tables_that_are_about_as_hot_do_not_change_places() {
 
 /// A load fills the fast tier before anything is read, and these moves are not to stand in the way.
 #[test]
-fn tables_that_has_moved_alone_move_again_for_their_reads_only() {
+fn tables_that_have_moved_move_again_for_their_reads_only() {
     let read = [(1, 0.0), (1, 0.0), (2, 100.0), (2, 0.0)];
     let cold = Some((1, 2, MigrationReason::Cold));
     assert_eq!(next_moved(0, &read, true), cold);

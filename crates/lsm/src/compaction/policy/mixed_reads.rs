@@ -2,8 +2,8 @@
 //!
 //! Compactions end their outputs where the tier changes, but a level that is seldom written keeps its tables for
 //! long. So a table is rewritten in its place once enough is known about the reads of its parts. The store says which
-//! tables gain from it. Such a compaction waits until nothing else may begin, and is no debt that slows writers
-//! down. Neighbours go together, so cold ends of two tables become one.
+//! tables gain from it, and names each once. Such a compaction goes behind everything else that is due in any
+//! keyspace, and is no debt that slows writers down. Neighbours go together, so cold ends of two tables become one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::compaction::policy::candidate::{Candidate, Measure, Standing};
 use crate::compaction::policy::inputs::{listed, neighbours};
 use crate::compaction::policy::tombstones::MOST_TABLES;
 use crate::compaction::policy::{
-    Choice, ChoiceKind, Input, Policy, Reason, is_idle, split, unless_claimed,
+    Choice, ChoiceKind, Input, Policy, Reason, is_idle, unless_claimed,
 };
 use crate::compaction::run::Run;
 use crate::levels::KeyspaceLevels;
@@ -75,17 +75,16 @@ impl Policy for MixedReads {
         under_way: &[Claim],
         estimates: &dyn Estimates,
     ) -> Option<Choice> {
-        let (leftover, usual) = split(self.inner.pick(levels, under_way, estimates));
-        if usual.is_some() {
-            return usual;
+        let other = self.inner.pick(levels, under_way, estimates);
+        if other.is_some() {
+            return other;
         }
         let parts = self.parts(levels);
         if parts.is_empty() || !is_idle(&*self.inner, levels, under_way, estimates) {
-            return leftover;
+            return None;
         }
         let mut choices = parts.into_iter().filter_map(in_place);
-        let choice = choices.find_map(|choice| unless_claimed(choice, under_way));
-        choice.or(leftover)
+        choices.find_map(|choice| unless_claimed(choice, under_way))
     }
 
     /// Lists tables with mixed reads behind the candidates of the inner policy.
@@ -96,8 +95,6 @@ impl Policy for MixedReads {
         estimates: &dyn Estimates,
     ) -> Vec<Candidate> {
         let mut all = self.inner.candidates(levels, under_way, estimates);
-        let leftovers = all.extract_if(.., |candidate| candidate.is_leftover());
-        let leftovers: Vec<Candidate> = leftovers.collect();
         let is_picked = all.iter().any(|candidate| candidate.choice().is_some());
         let may_begin = !is_picked && is_idle(&*self.inner, levels, under_way, estimates);
         all.extend(self.parts(levels).into_iter().filter_map(|inputs| {
@@ -112,7 +109,6 @@ impl Policy for MixedReads {
                 standing: choice.map_or(Standing::Waits, Standing::Ready),
             })
         }));
-        all.extend(leftovers);
         all
     }
 

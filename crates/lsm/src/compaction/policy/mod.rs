@@ -217,8 +217,13 @@ impl Choice {
     pub fn is_leftover(&self) -> bool {
         matches!(
             self.reason,
-            Reason::Leftover { .. } | Reason::UnusedLevel { .. }
+            Reason::Leftover { .. } | Reason::UnusedLevel { .. } | Reason::MixedReads { .. }
         )
+    }
+
+    /// Returns whether it is only for the tiers of its outputs.
+    pub fn is_for_reads(&self) -> bool {
+        matches!(self.reason, Reason::MixedReads { .. })
     }
 
     /// Returns whether it makes level 0 smaller, which nothing else should wait for.
@@ -351,7 +356,6 @@ impl fmt::Display for Reason {
                     things(*count, "sub-level")
                 )
             }
-            Reason::AskedFor => f.write_str("it was asked for"),
             Reason::UnusedLevel { level } => {
                 write!(f, "level {level} is not used in a store of this size")
             }
@@ -391,6 +395,24 @@ impl fmt::Display for Reason {
                 "level {level} has {} of another policy",
                 things(*sub_levels, "sub-level")
             ),
+            Reason::LevelSize { level, percent } | Reason::Leftover { level, percent } => {
+                write!(f, "level {level} is at {percent} % of its target")
+            }
+            Reason::Tombstones { .. }
+            | Reason::PassedOver { .. }
+            | Reason::TombstoneAge { .. }
+            | Reason::Superseded { .. }
+            | Reason::Hidden { .. }
+            | Reason::MixedReads { .. }
+            | Reason::AskedFor => self.write_of_tables(f),
+        }
+    }
+}
+
+impl Reason {
+    /// Writes a reason that lies in the contents of tables, or that a caller had.
+    fn write_of_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::Tombstones { level, percent } => {
                 write!(f, "of tables of level {level} {percent} % are tombstones")
             }
@@ -416,9 +438,7 @@ impl fmt::Display for Reason {
                 "parts of {} of level {level} are worth different tiers by their reads",
                 things(*tables, "table")
             ),
-            Reason::LevelSize { level, percent } | Reason::Leftover { level, percent } => {
-                write!(f, "level {level} is at {percent} % of its target")
-            }
+            _ => f.write_str("it was asked for"),
         }
     }
 }

@@ -7,6 +7,7 @@ use terrace_lsm::compaction::counted::Counted;
 use terrace_lsm::compaction::drop_rules::{DropRules, Keys};
 use terrace_lsm::compaction::legality::older_elsewhere;
 use terrace_lsm::compaction::merge::merge;
+use terrace_lsm::compaction::placement::heat::HeatCut;
 use terrace_lsm::compaction::policy::Choice;
 use terrace_lsm::compaction::slices::{
     Sample, Slice, bytes_of, divide, recount, slice_bytes, slice_bytes_within, table_bytes_within,
@@ -28,10 +29,18 @@ use crate::db::table_files::Expected;
 use crate::event::EventKind;
 use crate::{Error, Result};
 
+/// The outcome of dividing a merge into slices.
+pub(super) enum Divided {
+    IntoSlices,
+    /// Other merges hold the space that it needs.
+    PutOff,
+    /// It is for the places of its outputs alone, and these would be where the inputs are.
+    ForNothing,
+}
+
 impl Store {
-    /// Divides a merge into slices and puts them on the board. Returns false if it puts the merge off,
-    /// because other merges hold the space that it needs.
-    pub(super) fn divide(&self, begun: &Begun) -> Result<bool> {
+    /// Divides a merge into slices and puts them on the board.
+    pub(super) fn divide(&self, begun: &Begun) -> Result<Divided> {
         let _watched = self
             .metrics
             .time_profile
@@ -86,6 +95,10 @@ impl Store {
         let hidden_bytes = bytes_of(&slices, &hidden);
         let workers = self.options.compaction_threads;
         let space = Space::of(choice, &slices, &hidden_bytes, workers);
+        let heat = self.heat_cuts(levels, choice)?;
+        if choice.is_for_reads() && !self.is_worth_dividing(&heat, &space)? {
+            return Ok(Divided::ForNothing);
+        }
         let reserved = self
             .compactor
             .jobs
@@ -93,17 +106,21 @@ impl Store {
                 self.has_space(bytes, choice.frees_space())
             });
         if !reserved? {
-            return Ok(false);
+            return Ok(Divided::PutOff);
         }
         self.metrics
             .events
             .record(merge_begun(begun, input_bytes, slices.len()));
-        let ends = Ends {
-            near: ends,
-            heat: self.heat_cuts(levels, choice)?,
-        };
+        let ends = Ends { near: ends, heat };
         self.compactor.jobs.divided(begun.job, slices, ends.into());
-        Ok(true)
+        Ok(Divided::IntoSlices)
+    }
+
+    /// Returns whether tables with hot and cold parts are cut at all, and whether there is room for that. It takes
+    /// no room that flushes may need.
+    fn is_worth_dividing(&self, cuts: &[HeatCut], space: &Space) -> Result<bool> {
+        let needed_bytes = space.needed_from(0) + self.next_arena_bytes();
+        Ok(cuts.len() > 1 && self.has_space(needed_bytes, false)?)
     }
 
     /// Builds a slice and hands it on.

@@ -93,9 +93,9 @@ pub(super) fn facts_of(book: &SpaceBook) -> Vec<TierFacts> {
     book.accounts().iter().map(Account::facts).collect()
 }
 
-/// Returns the bytes that are left with its reserve in each tier that has one. Only tables of a drained tier take
-/// them so, so there are none while no tier is drained.
-pub(super) fn reserve_rooms_of(book: &SpaceBook) -> Vec<(u8, u64)> {
+/// Returns the bytes that are left with its reserve in each tier that has one, beside those that flushes may need.
+/// Only tables of a drained tier take them so, so there are none while no tier is drained.
+pub(super) fn reserve_rooms_of(book: &SpaceBook, flushes_bytes: u64) -> Vec<(u8, u64)> {
     let accounts = book.accounts();
     if accounts.iter().all(Account::is_open) {
         return Vec::new();
@@ -103,7 +103,13 @@ pub(super) fn reserve_rooms_of(book: &SpaceBook) -> Vec<(u8, u64)> {
     let with_reserve = accounts
         .iter()
         .filter(|account| account.tier.reserve_bytes > 0);
-    let room = |account: &Account| (account.tier.number, account.room_bytes(true).unwrap_or(0));
+    let room = |account: &Account| {
+        let room_bytes = account.room_bytes(true).unwrap_or(0);
+        (
+            account.tier.number,
+            room_bytes.saturating_sub(flushes_bytes),
+        )
+    };
     with_reserve.map(room).collect()
 }
 

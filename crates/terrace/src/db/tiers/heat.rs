@@ -24,6 +24,7 @@ pub(crate) use self::view::HeatView;
 use super::destination::facts_of;
 use crate::db::Store;
 use crate::db::owners::Files;
+use crate::options::Background;
 use crate::{KeyspaceId, Result};
 
 /// Part of a table that is not cut off alone.
@@ -49,9 +50,11 @@ impl Store {
         let chosen = self.tiers_by_cost(&version, &tiers, &book.view().chosen);
         let mut view = self.view_of(shown, reads, &version, &tiers);
         view.chosen = chosen;
-        let is_mixed = !view.mixed.is_empty();
+        let gains = self.gains_of_divisions(&view, &version, &tiers);
         book.show(view);
-        if is_mixed {
+        // A step of a store without threads asks for none of another kind: two callers would wait for each other.
+        let has_threads = self.options.background == Background::Threads;
+        if book.show_gains(gains, &version) && has_threads {
             self.lifecycle.background.compaction_wanted(self);
         }
     }

@@ -29,7 +29,10 @@ impl Store {
         Outlook {
             tiers: facts_of(&self.files.space),
             level_bytes: bytes_of_levels(&self.reads.view.load().version),
-            reserve_rooms: reserve_rooms_of(&self.files.space),
+            reserve_rooms: reserve_rooms_of(
+                &self.files.space,
+                self.unflushed_table_bytes() + self.next_arena_bytes(),
+            ),
             heat: self.files.heat.view(),
             moments: self.files.moments.lock().clone(),
             now_seconds: self.lifecycle.clock.unix_seconds(),

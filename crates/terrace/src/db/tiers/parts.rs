@@ -102,6 +102,13 @@ impl PartedFile {
     /// Fills a buffer from the part, or from the next one. Returns false if the bytes lie elsewhere.
     fn fill(&self, buffer: &mut [u8], offset: u64, purpose: Purpose) -> Result<bool> {
         let mut part = self.part.lock();
+        let length_bytes = buffer.len() as u64;
+        if length_bytes > self.part_bytes && part.leads_to(offset, self.part_bytes) {
+            // It is read alone, and the next part begins behind it.
+            part.begin = offset + length_bytes;
+            part.bytes.clear();
+            return Ok(false);
+        }
         if part.get(buffer.len(), offset).is_none() && part.leads_to(offset, self.part_bytes) {
             let left_bytes = self.file.length_bytes()?.saturating_sub(offset);
             let length = self.part_bytes.min(left_bytes) as usize;

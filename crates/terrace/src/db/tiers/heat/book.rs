@@ -1,10 +1,11 @@
 //! The rates of tables from one look to the next.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use terrace_lsm::compaction::placement::heat::HeatCut;
-use terrace_lsm::levels::Table;
+use terrace_lsm::compaction::policy::Choice;
+use terrace_lsm::levels::{Table, Version};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::sync::{ArcSwap, Mutex};
 use terrace_lsm::table::READ_PARTS;
@@ -27,7 +28,7 @@ pub(super) type Rates = [f64; READ_PARTS];
 /// The reads of a table as a look shows them.
 pub(super) struct Shown {
     pub(super) rates: Rates,
-    /// Reads that were counted at this table since it is known. They do not fade.
+    /// Reads that were counted at this table. They fade as the rates do.
     pub(super) counted_reads: f64,
 }
 
@@ -39,8 +40,19 @@ pub(super) type OfKeyspace<'a> = (KeyspaceId, &'a Arc<Table>);
 pub(crate) struct HeatBook {
     state: Mutex<State>,
     view: ArcSwap<HeatView>,
+    divisions: Mutex<Divisions>,
     /// Requests at the last choice of tiers by cost.
     chosen_at: AtomicU64,
+}
+
+/// The tables that are to be divided.
+#[derive(Default)]
+struct Divisions {
+    /// The gain of each in reads in a second.
+    gains: Arc<BTreeMap<u64, f64>>,
+    /// Those that were tried. None is tried again: a compaction without room or with a damaged table would come
+    /// back for ever, and so would one that finds nothing to cut.
+    tried: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -85,6 +97,34 @@ impl HeatBook {
             self.chosen_at.store(requests, Ordering::Relaxed);
         }
         is_worth
+    }
+
+    /// Returns the tables that are to be divided, each with its gain in reads in a second.
+    pub(crate) fn gains_of_divisions(&self) -> Arc<BTreeMap<u64, f64>> {
+        Arc::clone(&self.divisions.lock().gains)
+    }
+
+    /// Shows the gains of a look, but for tables that were tried. Returns whether there are any.
+    pub(super) fn show_gains(&self, mut gains: BTreeMap<u64, f64>, version: &Version) -> bool {
+        let mut divisions = self.divisions.lock();
+        if !divisions.tried.is_empty() {
+            let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
+            divisions.tried.retain(|table| listed.contains(table));
+            gains.retain(|table, _| !divisions.tried.contains(table));
+        }
+        divisions.gains = Arc::new(gains);
+        !divisions.gains.is_empty()
+    }
+
+    /// Notes that the inputs of a compaction are about to be divided.
+    pub(crate) fn try_division(&self, choice: &Choice) {
+        let mut divisions = self.divisions.lock();
+        let divisions = &mut *divisions;
+        let gains = Arc::make_mut(&mut divisions.gains);
+        for input in &choice.inputs {
+            gains.remove(&input.table.number);
+            divisions.tried.insert(input.table.number);
+        }
     }
 
     /// Shows the rates of a look.
@@ -201,7 +241,7 @@ impl Known {
             reads += new;
         }
         self.weight = self.weight * stays + (1.0 - stays);
-        self.counted_reads += reads;
+        self.counted_reads = self.counted_reads * stays + reads;
         reads
     }
 

@@ -1,7 +1,6 @@
 //! The rates as of a look: the floors of tiers, and the tables that are to be divided.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use terrace_lsm::compaction::placement::heat::{
     Heat, HeatCut, competes, gain_of_cuts, headroom_bytes,
@@ -37,8 +36,6 @@ pub(crate) struct HeatView {
     pub(super) cut_floors: HeatFloors,
     /// The tiers of levels that the costs chose.
     pub(crate) chosen: Vec<String>,
-    /// Tables whose parts are worth different tiers, with the gain of dividing them in reads in a second.
-    pub(crate) mixed: Arc<BTreeMap<u64, f64>>,
     pub(super) shown: BTreeMap<u64, Shown>,
 }
 
@@ -93,7 +90,6 @@ impl Store {
         let mean = mean_reads_per_byte(&whole);
         let cut_floors = piece_floors.clone().at_least(mean / 2.0);
         HeatView {
-            mixed: Arc::new(self.mixed_tables(&shown, version, tiers, &cut_floors)),
             table_floors: HeatFloors::of(whole, &room),
             piece_floors,
             cut_floors,
@@ -102,16 +98,16 @@ impl Store {
         }
     }
 
-    /// Returns the tables that are to be divided, with the gains.
-    fn mixed_tables(
+    /// Returns the tables whose parts are worth different tiers, with the gains of dividing them in reads in a second.
+    pub(super) fn gains_of_divisions(
         &self,
-        shown: &BTreeMap<u64, Shown>,
+        view: &HeatView,
         version: &Version,
         tiers: &[TierFacts],
-        floors: &HeatFloors,
     ) -> BTreeMap<u64, f64> {
         let level_bytes = bytes_of_levels(version);
         let mut gains = BTreeMap::new();
+        let floors = &view.cut_floors;
         if floors.is_empty() {
             return gains;
         }
@@ -121,7 +117,7 @@ impl Store {
             let min_bytes = form.table_bytes / MIN_CUT_PART;
             let tables = levels.tables();
             for (_, table) in tables.filter(|(place, _)| competes(place.level, &level_bytes)) {
-                if let Some(shown) = shown.get(&table.number)
+                if let Some(shown) = view.shown.get(&table.number)
                     && let pieces = shown.pieces(table.size_bytes)
                     && let gain = gain_of_cuts(&pieces, floors, &kept, min_bytes)
                     && shown.is_worth_it(gain, table.size_bytes)
