@@ -5,13 +5,11 @@
 //! directory once and reaches every file by a name of one component.
 
 use std::any::Any;
-use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use crate::{Error, File, FileSystem, Lock, LockKind, OpenOptions, Operation, Result};
+use crate::{Error, FilePlace, FileSystem, Lock, LockKind, Operation, Result};
 
 /// Users that may open the files and directories that are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,28 +73,16 @@ impl DirectoryEntry {
 ///
 /// Symbolic links are never followed, and only regular files are opened:
 /// [`ErrorKind::NotAFile`](crate::ErrorKind::NotAFile) tells of anything else under a name.
-pub trait Directory: Send + Sync + fmt::Debug {
-    /// Returns the path by which the directory was opened, for messages only: another may lie there
-    /// by now.
-    fn path(&self) -> &Path;
-    /// Opens or creates a file.
-    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>>;
-    /// Makes the names in the directory durable.
-    fn sync(&self) -> Result<()>;
-    /// Renames a file, atomically replacing an existing one. Durable after [`Directory::sync`].
+pub trait Directory: FilePlace {
+    /// Renames a file, atomically replacing an existing one. Durable after [`FilePlace::sync`].
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Renames a file to a name that is free. Durable after [`Directory::sync`].
+    /// Renames a file to a name that is free. Durable after [`FilePlace::sync`].
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if there is such a name.
     fn rename_new(&self, from: &str, to: &str) -> Result<()>;
     /// Gives a file a second name, in this directory or another. Durable after a sync of `target`.
     fn link(&self, from: &str, target: &dyn Directory, to: &str) -> Result<()>;
-    /// Removes a file's name. Durable after [`Directory::sync`].
-    fn remove(&self, name: &str) -> Result<()>;
-    /// Returns the names in the directory, sorted. An entry that cannot be examined is listed all the
-    /// same. A name that is made, replaced or removed meanwhile may be missing: ask for that by name.
-    fn list(&self) -> Result<Vec<DirectoryEntry>>;
     /// Takes a lock on a file, without waiting. An exclusive one creates the file if it is absent; a
     /// shared one writes nothing.
     ///
@@ -104,8 +90,6 @@ pub trait Directory: Send + Sync + fmt::Debug {
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for a shared lock on an absent file.
     /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if another holder conflicts.
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>>;
-    /// Returns the bytes that an unprivileged writer may still allocate on its file system.
-    fn free_space_bytes(&self) -> Result<u64>;
     /// Returns the file system that holds the directory.
     fn file_system(&self) -> Result<FileSystem>;
     /// Returns the directory's own identity.
@@ -121,11 +105,6 @@ pub trait Directory: Send + Sync + fmt::Debug {
     }
     /// Returns the directory below all layers, so that [`Directory::link`] can tell its kind.
     fn innermost(&self) -> &dyn Any;
-
-    /// Returns the path that messages show for a name.
-    fn shown(&self, name: &str) -> PathBuf {
-        self.path().join(name)
-    }
 }
 
 /// Checks that a name has one component.

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::{
-    Access, Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind,
-    OpenOptions, Operation, Result, Storage,
+    Access, Directory, DirectoryEntry, Error, File, FileIdentity, FilePlace, FileSystem, Lock,
+    LockKind, OpenOptions, Operation, Result, Storage,
 };
 
 /// The part of a layer that concerns storages and directories.
@@ -119,7 +119,7 @@ fn until_done<T>(layer: &impl DirectoryLayer, call: impl Fn() -> Result<T>) -> R
     }
 }
 
-impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
+impl<L: DirectoryLayer> FilePlace for LayeredDirectory<L> {
     fn path(&self) -> &Path {
         self.inner.path()
     }
@@ -137,6 +137,23 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
         Ok(())
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        let _call = self.begin(Operation::Remove, &[name])?;
+        self.inner.remove(name)
+    }
+
+    fn list(&self) -> Result<Vec<DirectoryEntry>> {
+        let _call = self.begin(Operation::List, &[])?;
+        until_done(&self.layer, || self.inner.list())
+    }
+
+    fn free_space_bytes(&self) -> Result<u64> {
+        let _call = self.begin(Operation::FreeSpace, &[])?;
+        self.layer.free_space_bytes(self.inner.free_space_bytes()?)
+    }
+}
+
+impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let _call = self.begin(Operation::Rename, &[from, to])?;
         self.inner.rename(from, to)
@@ -152,24 +169,9 @@ impl<L: DirectoryLayer> Directory for LayeredDirectory<L> {
         self.inner.link(from, target, to)
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        let _call = self.begin(Operation::Remove, &[name])?;
-        self.inner.remove(name)
-    }
-
-    fn list(&self) -> Result<Vec<DirectoryEntry>> {
-        let _call = self.begin(Operation::List, &[])?;
-        until_done(&self.layer, || self.inner.list())
-    }
-
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
         let _call = self.begin(Operation::Lock, &[name])?;
         until_done(&self.layer, || self.inner.lock(name, kind))
-    }
-
-    fn free_space_bytes(&self) -> Result<u64> {
-        let _call = self.begin(Operation::FreeSpace, &[])?;
-        self.layer.free_space_bytes(self.inner.free_space_bytes()?)
     }
 
     fn file_system(&self) -> Result<FileSystem> {

@@ -25,6 +25,7 @@ mod emulated;
 mod error;
 mod escaped;
 mod failing;
+mod file_place;
 mod fork;
 mod layered;
 mod layered_file;
@@ -43,6 +44,7 @@ pub use emulated::{EmulatedDevice, EmulatedLayer, EmulatedStorage, PreciseClock}
 pub use error::{Error, ErrorKind, Operation};
 pub use escaped::Escaped;
 pub use failing::{FailingLayer, FailingStorage, Fault, FaultFilter, FaultPlan};
+pub use file_place::FilePlace;
 pub use fork::{ForkMark, on_fork};
 pub use layered::{DirectoryLayer, LayeredDirectory, LayeredStorage};
 pub use layered_file::{FileCall, FileLayer, LayeredFile};

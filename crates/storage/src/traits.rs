@@ -2,7 +2,7 @@
 //!
 //! The trait promises no more than POSIX: a write is in the page cache when [`File::write_at`]
 //! returns and on the medium only after [`File::sync`]; a directory change (create, rename, link,
-//! remove) is durable only after [`Directory::sync`] of the directory it happened in.
+//! remove) is durable only after [`FilePlace::sync`](crate::FilePlace::sync) of the directory it happened in.
 
 use std::fmt;
 use std::io;
@@ -259,7 +259,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         let (directory, name) = split(Operation::Open, path)?;
         Ok((self.directory(directory, Access::Owner)?, name))
     }
-    /// Opens or creates a file, as [`Directory::open`].
+    /// Opens or creates a file, as [`FilePlace::open`](crate::FilePlace::open).
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn File>> {
         let (directory, name) = self.parent(path)?;
         directory.open(name, options)
@@ -268,7 +268,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn sync_directory(&self, path: &Path) -> Result<()> {
         self.directory(path, Access::Owner)?.sync()
     }
-    /// Renames a file within its directory, as [`Directory::rename`].
+    /// Renames a file within its directory, as [`FilePlace::rename`](crate::FilePlace::rename).
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let (directory, from) = split(Operation::Rename, from)?;
         let (target, to) = split(Operation::Rename, to)?;
@@ -278,28 +278,28 @@ pub trait Storage: Send + Sync + fmt::Debug {
         }
         self.directory(directory, Access::Owner)?.rename(from, to)
     }
-    /// Gives a file a second name, as [`Directory::link`].
+    /// Gives a file a second name, as [`FilePlace::link`](crate::FilePlace::link).
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         let (source, from) = split(Operation::Link, from)?;
         let (target, to) = split(Operation::Link, to)?;
         let source = self.directory(source, Access::Owner)?;
         source.link(from, &*self.directory(target, Access::Owner)?, to)
     }
-    /// Removes a file's name, as [`Directory::remove`].
+    /// Removes a file's name, as [`FilePlace::remove`](crate::FilePlace::remove).
     fn remove(&self, path: &Path) -> Result<()> {
         let (directory, name) = split(Operation::Remove, path)?;
         self.directory(directory, Access::Owner)?.remove(name)
     }
-    /// Returns the names in a directory, as [`Directory::list`].
+    /// Returns the names in a directory, as [`FilePlace::list`](crate::FilePlace::list).
     fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         self.directory(path, Access::Owner)?.list()
     }
-    /// Takes a lock on a file, as [`Directory::lock`].
+    /// Takes a lock on a file, as [`FilePlace::lock`](crate::FilePlace::lock).
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
         let (directory, name) = split(Operation::Lock, path)?;
         self.directory(directory, Access::Owner)?.lock(name, kind)
     }
-    /// Returns the bytes that may still be allocated, as [`Directory::free_space_bytes`].
+    /// Returns the bytes that may still be allocated, as [`FilePlace::free_space_bytes`](crate::FilePlace::free_space_bytes).
     fn free_space_bytes(&self, path: &Path) -> Result<u64> {
         self.directory(path, Access::Owner)?.free_space_bytes()
     }

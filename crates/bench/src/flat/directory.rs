@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_storage::{
-    Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind, OpenMode,
-    OpenOptions, Operation, Result,
+    Directory, DirectoryEntry, Error, File, FileIdentity, FilePlace, FileSystem, Lock, LockKind,
+    OpenMode, OpenOptions, Operation, Result,
 };
 
 use super::disk::{CHUNK_BYTES, Disk};
@@ -53,7 +53,7 @@ impl FlatDirectory {
     }
 }
 
-impl Directory for FlatDirectory {
+impl FilePlace for FlatDirectory {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -86,6 +86,29 @@ impl Directory for FlatDirectory {
         committed.map_err(|source| Error::new(Operation::SyncDirectory, &self.path, source))
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        let mut state = self.disk.state();
+        self.find(&state, Operation::Remove, name)?;
+        state.remove_name(name);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<DirectoryEntry>> {
+        let state = self.disk.state();
+        let entries = state.names.iter().map(|(name, file)| DirectoryEntry {
+            name: name.clone(),
+            length_bytes: state.files.get(file).map_or(0, |node| node.length),
+            is_directory: false,
+        });
+        Ok(entries.collect())
+    }
+
+    fn free_space_bytes(&self) -> Result<u64> {
+        Ok(self.disk.state().space.available() * CHUNK_BYTES)
+    }
+}
+
+impl Directory for FlatDirectory {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let mut state = self.disk.state();
         let file = self.find(&state, Operation::Rename, from)?;
@@ -125,23 +148,6 @@ impl Directory for FlatDirectory {
         Ok(())
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        let mut state = self.disk.state();
-        self.find(&state, Operation::Remove, name)?;
-        state.remove_name(name);
-        Ok(())
-    }
-
-    fn list(&self) -> Result<Vec<DirectoryEntry>> {
-        let state = self.disk.state();
-        let entries = state.names.iter().map(|(name, file)| DirectoryEntry {
-            name: name.clone(),
-            length_bytes: state.files.get(file).map_or(0, |node| node.length),
-            is_directory: false,
-        });
-        Ok(entries.collect())
-    }
-
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
         self.check(Operation::Lock, name)?;
         let mut state = self.disk.state();
@@ -156,10 +162,6 @@ impl Directory for FlatDirectory {
         let lock = FlatLock::take(&self.disk, file, kind);
         let named = |source| Error::new(Operation::Lock, &self.path.join(name), source);
         Ok(Box::new(lock.map_err(named)?))
-    }
-
-    fn free_space_bytes(&self) -> Result<u64> {
-        Ok(self.disk.state().space.available() * CHUNK_BYTES)
     }
 
     fn file_system(&self) -> Result<FileSystem> {

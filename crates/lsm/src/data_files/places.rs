@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_storage::{Directory, DirectoryEntry, File, OpenOptions};
+use terrace_storage::{Directory, DirectoryEntry, File, FilePlace, OpenOptions};
 
 use super::{FileId, OWN_TIER, Placed, Stage};
 use crate::sync::ArcSwap;
@@ -124,6 +124,16 @@ impl DataFiles {
         Ok((self.directory(placed.tier)?, placed.file.name(stage)))
     }
 
+    /// Returns the place of a file in a stage of its life, and its name there. Writers and readers of tables need no
+    /// more than that of a tier.
+    ///
+    /// # Errors
+    /// Those of [`DataFiles::directory`].
+    pub fn place(&self, placed: Placed, stage: Stage) -> Result<(Arc<dyn FilePlace>, String)> {
+        let (directory, name) = self.at_stage(placed, stage)?;
+        Ok((directory, name))
+    }
+
     /// Returns a file where it lies, by its name. Of one that lies nowhere, the store's own directory is the
     /// place.
     pub fn find(&self, file: FileId, stage: Stage) -> Placed {
@@ -166,7 +176,7 @@ impl DataFiles {
     /// Opens a file.
     ///
     /// # Errors
-    /// Those of [`DataFiles::directory`] and [`Directory::open`].
+    /// Those of [`DataFiles::directory`] and [`FilePlace::open`].
     pub fn open(&self, placed: Placed, options: OpenOptions) -> Result<Arc<dyn File>> {
         let (directory, name) = self.at(placed)?;
         Ok(directory.open(&name, options)?)
@@ -175,7 +185,7 @@ impl DataFiles {
     /// Removes a file. The removal is durable after [`DataFiles::sync`].
     ///
     /// # Errors
-    /// Those of [`DataFiles::directory`] and [`Directory::remove`].
+    /// Those of [`DataFiles::directory`] and [`FilePlace::remove`].
     pub fn remove(&self, placed: Placed, stage: Stage) -> Result<()> {
         let (directory, name) = self.at_stage(placed, stage)?;
         Ok(directory.remove(&name)?)
@@ -194,7 +204,7 @@ impl DataFiles {
     /// its tier.
     ///
     /// # Errors
-    /// Those of [`Directory::list`].
+    /// Those of [`FilePlace::list`].
     pub fn entries(&self) -> Result<Vec<(u8, DirectoryEntry)>> {
         let mut entries = Vec::new();
         for (tier, directory) in self.present() {
@@ -206,7 +216,7 @@ impl DataFiles {
     /// Returns the data files that are there, each in the stage that its name shows.
     ///
     /// # Errors
-    /// Those of [`Directory::list`].
+    /// Those of [`FilePlace::list`].
     pub fn list(&self) -> Result<Vec<(Placed, Stage)>> {
         let entries = self.entries()?.into_iter();
         Ok(entries
@@ -220,7 +230,7 @@ impl DataFiles {
     /// Makes the names of files in these tiers durable.
     ///
     /// # Errors
-    /// Those of [`DataFiles::directory`] and [`Directory::sync`].
+    /// Those of [`DataFiles::directory`] and [`FilePlace::sync`].
     pub fn sync_tiers(&self, tiers: impl IntoIterator<Item = u8>) -> Result<()> {
         let tiers: BTreeSet<u8> = tiers.into_iter().collect();
         for tier in tiers {
@@ -232,7 +242,7 @@ impl DataFiles {
     /// Makes the names of all files durable.
     ///
     /// # Errors
-    /// Those of [`Directory::sync`].
+    /// Those of [`FilePlace::sync`].
     pub fn sync(&self) -> Result<()> {
         for (_, directory) in self.present() {
             directory.sync()?;

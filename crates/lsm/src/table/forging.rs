@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use terrace_storage::{Access, CrashSwitch, Purpose, SimulatedStorage, Storage};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -93,7 +93,7 @@ fn write_specimen() -> Result<Vec<u8>> {
         direct: false,
         purpose: Purpose::Other,
     };
-    let mut writer = TableWriter::create(Arc::clone(&directory), "1.table".to_owned(), options)?;
+    let mut writer = TableWriter::create(directory.clone(), "1.table".to_owned(), options)?;
     for number in 0..40u64 {
         let user_key = format!("key-{:03}", number * 3);
         let versions = if number % 8 == 0 { 10 } else { 1 };

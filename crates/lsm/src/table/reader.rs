@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use terrace_storage::{Directory, File, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{File, FilePlace, OpenMode, OpenOptions, Purpose};
 
 use super::block_bounds::{BlockBounds, Contents};
 use super::cache::BlockCache;
@@ -123,44 +123,37 @@ impl Drop for TableReader {
 impl TableReader {
     /// Opens a table and checks its trailer, footer, filter and top index.
     pub fn open(
-        directory: &dyn Directory,
+        place: &dyn FilePlace,
         name: &str,
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
         let options = OpenOptions::buffered(OpenMode::Read);
-        Self::open_with(directory, name, number, cache, options)
+        Self::open_with(place, name, number, cache, options)
     }
 
     /// Opens a table whose file is opened as the store's options say.
     pub(super) fn open_with(
-        directory: &dyn Directory,
+        place: &dyn FilePlace,
         name: &str,
         number: u64,
         cache: Arc<BlockCache>,
         options: OpenOptions,
     ) -> Result<Arc<Self>> {
-        let file = directory.open(name, options)?;
-        Self::assemble(file, directory.shown(name), number, cache, None, Err)
+        let file = place.open(name, options)?;
+        Self::assemble(file, place.shown(name), number, cache, None, Err)
     }
 
     /// Opens a table for [`TableReader::salvage`], which needs neither filter nor range tombstones:
     /// damaged ones are taken for absent.
     pub fn open_damaged(
-        directory: &dyn Directory,
+        place: &dyn FilePlace,
         name: &str,
         number: u64,
         cache: Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        let file = directory.open(name, OpenOptions::buffered(OpenMode::Read))?;
-        Self::assemble(
-            file,
-            directory.shown(name),
-            number,
-            cache,
-            None,
-            forgive_damage,
-        )
+        let file = place.open(name, OpenOptions::buffered(OpenMode::Read))?;
+        Self::assemble(file, place.shown(name), number, cache, None, forgive_damage)
     }
 
     /// Opens a table that may have copies of its blocks on a faster device.
@@ -371,10 +364,10 @@ impl TableReader {
 ///
 /// # Errors
 /// [`Error::Unsupported`] for a table of another release; corruption of trailer or footer.
-pub fn read_properties(directory: &dyn Directory, name: &str) -> Result<TableProperties> {
+pub fn read_properties(place: &dyn FilePlace, name: &str) -> Result<TableProperties> {
     let source = BlockSource {
-        file: directory.open(name, OpenOptions::buffered(OpenMode::Read))?,
-        path: directory.shown(name),
+        file: place.open(name, OpenOptions::buffered(OpenMode::Read))?,
+        path: place.shown(name),
         runs: Runs::default(),
         bounds: BlockBounds::default(),
         reads: None,

@@ -17,7 +17,7 @@ use super::properties::TableProperties;
 use super::reader::TableReader;
 use super::reads::TableReads;
 use super::table_file::TableFile;
-use crate::data_files::{DataFiles, Placed};
+use crate::data_files::{DataFiles, Placed, Stage};
 use crate::{Error, Result};
 
 /// Returns the error for a whole table in the place of the one that the manifest lists.
@@ -183,10 +183,10 @@ impl TableCache {
         is_wanted: impl FnOnce(&TableProperties) -> bool,
     ) -> Result<Arc<TableReader>> {
         self.readers.get_or_insert_with(&placed, || {
-            let (directory, name) = self.data.at(placed)?;
+            let (place, name) = self.data.place(placed, Stage::Listed)?;
             let blocks = Arc::clone(&self.blocks);
-            let path = directory.shown(&name);
-            let file = TableFile::open(&directory, name, self.open_options, &self.files)?;
+            let path = place.shown(&name);
+            let file = TableFile::open(place, name, self.open_options, &self.files)?;
             let (number, copies) = (placed.file.number, self.copies_for(placed));
             let reader = TableReader::from_file(
                 Arc::clone(&file) as _,

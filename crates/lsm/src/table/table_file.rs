@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use terrace_storage::{
-    Directory, Error, File, Lock, LockKind, OpenOptions, Operation, Purpose, Result,
+    Error, File, FilePlace, Lock, LockKind, OpenOptions, Operation, Purpose, Result,
 };
 
 use super::descriptors::{Counted, TableFiles, now};
@@ -24,7 +24,7 @@ struct Open {
 /// A file of a table that a reader holds, open or not.
 #[derive(Debug)]
 pub(crate) struct TableFile {
-    directory: Arc<dyn Directory>,
+    place: Arc<dyn FilePlace>,
     name: String,
     options: OpenOptions,
     store: Arc<TableFiles>,
@@ -38,20 +38,20 @@ pub(crate) struct TableFile {
 impl TableFile {
     /// Opens a file and enters it in its store's list.
     pub(super) fn open(
-        directory: &Arc<dyn Directory>,
+        place: Arc<dyn FilePlace>,
         name: String,
         options: OpenOptions,
         store: &Arc<TableFiles>,
     ) -> Result<Arc<Self>> {
         let counted = store.count();
-        let file = directory.open(&name, options)?;
+        let file = place.open(&name, options)?;
         let is_direct = file.is_direct();
         let open = Open {
             file,
             _counted: counted,
         };
         let file = Arc::new(TableFile {
-            directory: Arc::clone(directory),
+            place,
             name,
             options,
             store: Arc::clone(store),
@@ -95,10 +95,10 @@ impl TableFile {
     #[cold]
     fn open_again(&self) -> Result<Arc<Open>> {
         let counted = self.store.count();
-        let file = self.directory.open(&self.name, self.options)?;
+        let file = self.place.open(&self.name, self.options)?;
         if identity_of(&file, &self.name) != self.identity.get().copied() {
             let source = "another table lies under this name, not the one that was opened";
-            let path = self.directory.shown(&self.name);
+            let path = self.place.shown(&self.name);
             return Err(Error::new(
                 Operation::Open,
                 &path,

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use terrace_storage::{self as storage, Directory, File, OpenMode, OpenOptions};
+use terrace_storage::{self as storage, File, FilePlace, OpenMode, OpenOptions};
 
 use super::block_builder::BlockBuilder;
 use super::compression::{Compression, Sealer, seal_plain};
@@ -40,7 +40,7 @@ const WRITE_BACK_BYTES: u64 = 1 << 20;
 /// A table being written. If it is dropped before [`TableWriter::finish_unsynced`] it removes its
 /// file, and leaves it to the next open to do so where that fails.
 pub struct TableWriter {
-    directory: Arc<dyn Directory>,
+    place: Arc<dyn FilePlace>,
     name: String,
     output: Output,
     options: TableOptions,
@@ -57,19 +57,15 @@ pub struct TableWriter {
 
 impl TableWriter {
     /// Creates the file; an existing one is an error.
-    pub fn create(
-        directory: Arc<dyn Directory>,
-        name: String,
-        options: TableOptions,
-    ) -> Result<Self> {
+    pub fn create(place: Arc<dyn FilePlace>, name: String, options: TableOptions) -> Result<Self> {
         let sealer = Sealer::new(options.compression).map_err(|error| {
-            storage::Error::new(storage::Operation::Open, &directory.shown(&name), error)
+            storage::Error::new(storage::Operation::Open, &place.shown(&name), error)
         })?;
         let open_options = OpenOptions {
             direct: options.direct,
             ..OpenOptions::buffered(OpenMode::CreateNew)
         };
-        let file = directory.open(&name, open_options)?;
+        let file = place.open(&name, open_options)?;
         let write_bytes = if options.direct {
             DIRECT_WRITE_BYTES
         } else {
@@ -84,7 +80,7 @@ impl TableWriter {
         };
         output.buffer.extend_from_slice(&format::HEADER.encode());
         Ok(TableWriter {
-            directory,
+            place,
             name,
             output,
             sealer,
@@ -331,7 +327,7 @@ impl Drop for TableWriter {
     fn drop(&mut self) {
         if !self.finished {
             // After a panic of the storage a second one would end the process.
-            let _ = catch("remove", || Ok(self.directory.remove(&self.name)?));
+            let _ = catch("remove", || Ok(self.place.remove(&self.name)?));
         }
     }
 }

@@ -21,8 +21,8 @@ use super::lock::RealLock;
 use crate::directory::check_name;
 use crate::error::NotAFile;
 use crate::{
-    Access, Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind,
-    OpenMode, OpenOptions, Operation, Result,
+    Access, Directory, DirectoryEntry, Error, File, FileIdentity, FilePlace, FileSystem, Lock,
+    LockKind, OpenMode, OpenOptions, Operation, Result,
 };
 
 /// Time for the holder of a lease to give it up, and pause between two looks.
@@ -142,7 +142,7 @@ pub(super) fn identity(status: &Stat) -> FileIdentity {
     }
 }
 
-impl Directory for RealDirectory {
+impl FilePlace for RealDirectory {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -173,6 +173,25 @@ impl Directory for RealDirectory {
             .map_err(|errno| Error::new(Operation::SyncDirectory, &self.path, errno.into()))
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(Operation::Remove, &self.path, name)?;
+        unlinkat(&self.descriptor, name, AtFlags::empty())
+            .map_err(|errno| self.error(Operation::Remove, name, errno))
+    }
+
+    fn list(&self) -> Result<Vec<DirectoryEntry>> {
+        self.read_entries()
+            .map_err(|errno| Error::new(Operation::List, &self.path, errno.into()))
+    }
+
+    fn free_space_bytes(&self) -> Result<u64> {
+        let status = retry_on_intr(|| fstatvfs(&self.descriptor))
+            .map_err(|errno| Error::new(Operation::FreeSpace, &self.path, errno.into()))?;
+        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+    }
+}
+
+impl Directory for RealDirectory {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(Operation::Rename, &self.path, from)?;
         check_name(Operation::Rename, &self.path, to)?;
@@ -211,17 +230,6 @@ impl Directory for RealDirectory {
         linked.map_err(|errno| self.error(Operation::Link, from, errno))
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        check_name(Operation::Remove, &self.path, name)?;
-        unlinkat(&self.descriptor, name, AtFlags::empty())
-            .map_err(|errno| self.error(Operation::Remove, name, errno))
-    }
-
-    fn list(&self) -> Result<Vec<DirectoryEntry>> {
-        self.read_entries()
-            .map_err(|errno| Error::new(Operation::List, &self.path, errno.into()))
-    }
-
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
         check_name(Operation::Lock, &self.path, name)?;
         let flags = match kind {
@@ -233,12 +241,6 @@ impl Directory for RealDirectory {
             .and_then(|file| RealLock::take(file, self.shown(name), kind));
         let lock = lock.map_err(|source| self.error(Operation::Lock, name, source))?;
         Ok(Box::new(lock))
-    }
-
-    fn free_space_bytes(&self) -> Result<u64> {
-        let status = retry_on_intr(|| fstatvfs(&self.descriptor))
-            .map_err(|errno| Error::new(Operation::FreeSpace, &self.path, errno.into()))?;
-        Ok(status.f_bavail.saturating_mul(status.f_frsize))
     }
 
     fn file_system(&self) -> Result<FileSystem> {

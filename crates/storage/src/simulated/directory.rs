@@ -13,8 +13,8 @@ use super::disk::Disk;
 use super::file::{SimulatedFile, SimulatedLock, identity};
 use crate::directory::check_name;
 use crate::{
-    Directory, DirectoryEntry, Error, File, FileIdentity, FileSystem, Lock, LockKind, OpenMode,
-    OpenOptions, Operation, Result,
+    Directory, DirectoryEntry, Error, File, FileIdentity, FilePlace, FileSystem, Lock, LockKind,
+    OpenMode, OpenOptions, Operation, Result,
 };
 
 /// A directory, known by its home: renaming it changes nothing here.
@@ -32,7 +32,7 @@ impl SimulatedDirectory {
     }
 }
 
-impl Directory for SimulatedDirectory {
+impl FilePlace for SimulatedDirectory {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -53,6 +53,23 @@ impl Directory for SimulatedDirectory {
         self.disk.lock().sync_directory(&self.home)
     }
 
+    fn remove(&self, name: &str) -> Result<()> {
+        let key = self.key(Operation::Remove, name)?;
+        self.disk.lock().remove(&key)
+    }
+
+    fn list(&self) -> Result<Vec<DirectoryEntry>> {
+        self.disk.lock().list(&self.home)
+    }
+
+    fn free_space_bytes(&self) -> Result<u64> {
+        let disk = self.disk.lock();
+        disk.check_alive(Operation::FreeSpace, &self.path)?;
+        Ok(disk.free_bytes())
+    }
+}
+
+impl Directory for SimulatedDirectory {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let operation = Operation::Rename;
         let (from, to) = (self.key(operation, from)?, self.key(operation, to)?);
@@ -83,15 +100,6 @@ impl Directory for SimulatedDirectory {
         self.disk.lock().link(&from, &to)
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        let key = self.key(Operation::Remove, name)?;
-        self.disk.lock().remove(&key)
-    }
-
-    fn list(&self) -> Result<Vec<DirectoryEntry>> {
-        self.disk.lock().list(&self.home)
-    }
-
     fn lock(&self, name: &str, kind: LockKind) -> Result<Box<dyn Lock>> {
         let key = self.key(Operation::Lock, name)?;
         let inode = self.disk.lock().lock(&key, kind)?;
@@ -100,12 +108,6 @@ impl Directory for SimulatedDirectory {
             inode,
             path: self.shown(name),
         }))
-    }
-
-    fn free_space_bytes(&self) -> Result<u64> {
-        let disk = self.disk.lock();
-        disk.check_alive(Operation::FreeSpace, &self.path)?;
-        Ok(disk.free_bytes())
     }
 
     fn file_system(&self) -> Result<FileSystem> {

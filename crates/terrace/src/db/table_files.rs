@@ -298,8 +298,8 @@ impl<'a> TableFiles<'a> {
             let reserved = reserved.transpose()?;
             let tier = reserved.as_ref().map_or(OWN_TIER, Reservation::tier);
             let placed = Placed::table(number, tier);
-            let (directory, name) = home.data.at_stage(placed, home.stage)?;
-            let writer = TableWriter::create(directory, name, options)?;
+            let (place, name) = home.data.place(placed, home.stage)?;
+            let writer = TableWriter::create(place, name, options)?;
             // Not before: a file that was there is not this store's to remove.
             self.files.begun.push((placed, 0));
             self.reserved = reserved;

@@ -5,8 +5,6 @@
 //! before. Sizes between theirs are interpolated. So all that a table holds beside its entries is
 //! counted as it is. Values are taken for ones that do not compress.
 
-use std::sync::Arc;
-
 use std::path::Path;
 
 use terrace::offline::index_bytes_for;
@@ -109,7 +107,7 @@ fn write(simulation: &Simulation, entries: u64) -> Result<Step> {
         purpose: Purpose::Compaction,
     };
     let directory = disk.directory(Path::new("/"), Access::Owner)?;
-    let mut writer = TableWriter::create(Arc::clone(&directory), "table".to_owned(), table)?;
+    let mut writer = TableWriter::create(directory.clone(), "table".to_owned(), table)?;
     let value = vec![0; usize::try_from(simulation.value_bytes).unwrap_or(0)];
     let step = u64::MAX / entries;
     for number in 0..entries {

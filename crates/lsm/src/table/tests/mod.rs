@@ -4,6 +4,7 @@ mod damage;
 mod golden;
 mod memory;
 mod model;
+mod place;
 mod ranges;
 mod resident;
 mod writing;

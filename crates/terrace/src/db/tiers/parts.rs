@@ -172,7 +172,7 @@ impl File for PartedFile {
 mod tests {
     use terrace_storage::{Access, OpenMode, OpenOptions, Storage};
     use terrace_storage::{
-        CountingLayer, CrashSwitch, Directory, LayeredDirectory, SimulatedStorage,
+        CountingLayer, CrashSwitch, Directory, FilePlace, LayeredDirectory, SimulatedStorage,
     };
 
     use super::*;
