@@ -1,8 +1,9 @@
-//! Predictions beside measured throughputs, on emulated devices.
+//! Predictions beside measured throughputs, on emulated devices, and on those of two directories.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -17,6 +18,7 @@ use terrace_storage::{
     StorageByDirectory,
 };
 use terrace_tools::advise::{Advice, AdviceRequest, advise};
+use terrace_tools::probe::{self, ProbeOptions};
 
 const RECORDS: u64 = 100_000;
 const VALUE_BYTES: usize = 400;
@@ -44,6 +46,75 @@ const PLACEMENTS: [(&str, [&str; 4]); 5] = [
     ("H", ["nvme", "nvme", "nvme", "flash"]),
     ("I", ["nvme", "nvme", "nvme", "nvme"]),
 ];
+
+/// Placements on two devices.
+const PLACEMENTS_OF_TWO: [(&str, [&str; 4]); 4] = [
+    ("A", ["slow", "slow", "slow", "slow"]),
+    ("B", ["fast", "slow", "slow", "slow"]),
+    ("D", ["fast", "fast", "fast", "slow"]),
+    ("I", ["fast", "fast", "fast", "fast"]),
+];
+
+/// A device of a comparison.
+#[derive(Clone)]
+struct Device {
+    name: &'static str,
+    profile: DeviceProfile,
+    /// A directory on the device; `None` if it is emulated.
+    path: Option<PathBuf>,
+}
+
+/// The devices and the placements of a comparison.
+#[derive(Clone)]
+struct Setting {
+    devices: Vec<Device>,
+    placements: Vec<(&'static str, [&'static str; 4])>,
+    /// Whether the time is the machine's.
+    is_real: bool,
+}
+
+impl Setting {
+    fn emulated(is_real: bool) -> Setting {
+        let device = |(name, profile)| Device {
+            name,
+            profile,
+            path: None,
+        };
+        Setting {
+            devices: DEVICES.map(device).to_vec(),
+            placements: PLACEMENTS.to_vec(),
+            is_real,
+        }
+    }
+
+    /// Returns the devices of two directories, whose profiles it measures.
+    fn of_directories(slow: &Path, fast: &Path) -> Setting {
+        let device = |name, path: &Path| {
+            let go_on = &mut |_| ControlFlow::Continue(());
+            let options = ProbeOptions {
+                max_file_bytes: 256 << 20,
+                ..ProbeOptions::default()
+            };
+            let outcome = probe::measure(&RealStorage, path, &options, go_on).unwrap();
+            println!(
+                "{name}: {} on {}, {:?}",
+                outcome.medium.name(),
+                outcome.file_system,
+                outcome.profile
+            );
+            Device {
+                name,
+                profile: outcome.profile,
+                path: Some(path.to_owned()),
+            }
+        };
+        Setting {
+            devices: vec![device("slow", slow), device("fast", fast)],
+            placements: PLACEMENTS_OF_TWO.to_vec(),
+            is_real: true,
+        }
+    }
+}
 
 /// The time of devices. It is the machine's if `real_clock` is there. Else it goes on to the next deadline when all
 /// threads of the load wait, so that a busy machine does not disturb it, and a disk is as quick to watch as flash.
@@ -159,29 +230,38 @@ impl Clock for DeviceClock {
     }
 }
 
-/// Returns a storage with a directory for each device.
-fn machine(root: &Path, clock: &Arc<DeviceClock>) -> StorageByDirectory {
+/// Returns a storage with a directory for each device that is emulated.
+fn machine(root: &Path, setting: &Setting, clock: &Arc<DeviceClock>) -> StorageByDirectory {
     let real = StorageByDirectory::new(Arc::new(RealStorage));
-    DEVICES.into_iter().fold(real, |storage, (name, profile)| {
+    let emulated = setting
+        .devices
+        .iter()
+        .filter(|device| device.path.is_none());
+    emulated.fold(real, |storage, Device { name, profile, .. }| {
         let clock = Arc::clone(clock) as Arc<dyn Clock>;
-        let device = Arc::new(EmulatedDevice::new(name, profile).with_clock(clock));
+        let device = Arc::new(EmulatedDevice::new(*name, *profile).with_clock(clock));
         let emulated = EmulatedStorage::new(Arc::new(RealStorage), device);
         storage.with(root.join(name), Arc::new(emulated))
     })
 }
 
 /// Returns the options of a store whose tables fit into no cache. Arenas and the manifest lie on no device.
-fn options(root: &Path, levels: [&str; 4], clock: &Arc<DeviceClock>) -> Options {
+fn options(root: &Path, levels: [&str; 4], setting: &Setting, clock: &Arc<DeviceClock>) -> Options {
+    let path = |device: &Device| match &device.path {
+        None => root.join(device.name),
+        Some(path) => own_place(path, root),
+    };
     let mut tiers = vec![TierOptions {
         profile: Some(DeviceProfile::NVME_GEN4),
         ..TierOptions::of_store("store")
     }];
-    tiers.extend(DEVICES.map(|(name, profile)| TierOptions {
-        profile: Some(profile),
-        ..TierOptions::new(name, root.join(name))
+    tiers.extend(setting.devices.iter().map(|device| TierOptions {
+        profile: Some(device.profile),
+        ..TierOptions::new(device.name, path(device))
     }));
     Options {
-        storage: Arc::new(machine(root, clock)),
+        storage: Arc::new(machine(root, setting, clock)),
+        direct_io: setting.devices.iter().all(|device| device.path.is_some()),
         region_dir: Some(root.join("arenas")),
         arena_bytes: 256 << 10,
         level0_merge: 4,
@@ -214,17 +294,31 @@ struct Placed {
     clock: Arc<DeviceClock>,
     /// The most requests in a second of all rounds.
     per_second: f64,
+    /// Directories of its own on the devices, which go with it.
+    places: Vec<PathBuf>,
     _home: TempDir,
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        for place in &self.places {
+            let _ = std::fs::remove_dir_all(place);
+        }
+    }
 }
 
 impl Placed {
     /// Returns a store that has been loaded, opened again, and used until its tables are open. That takes no time
     /// of the devices.
-    fn new(levels: [&str; 4], is_real: bool) -> Self {
-        let home = TempDir::new().unwrap();
-        let clock = Arc::new(DeviceClock::new(is_real));
+    fn new(levels: [&str; 4], setting: &Setting) -> Self {
+        let fast = setting
+            .devices
+            .last()
+            .and_then(|device| device.path.clone());
+        let home = TempDir::new_in(fast.unwrap_or_else(std::env::temp_dir)).unwrap();
+        let clock = Arc::new(DeviceClock::new(setting.is_real));
         let open = || {
-            let options = options(home.path(), levels, &clock);
+            let options = options(home.path(), levels, setting, &clock);
             Db::open(home.path().join("store"), options).unwrap()
         };
         let db = open();
@@ -245,6 +339,7 @@ impl Placed {
             db,
             clock,
             per_second: 0.0,
+            places: places(setting, home.path()),
             _home: home,
         }
     }
@@ -284,6 +379,21 @@ impl Placed {
     }
 }
 
+/// Returns the directory that a store has below one of a device.
+fn own_place(path: &Path, home: &Path) -> PathBuf {
+    let home = home.file_name().unwrap().to_string_lossy();
+    path.join(format!("{home}-tables"))
+}
+
+/// Returns the directories of a store on devices that are not emulated.
+fn places(setting: &Setting, home: &Path) -> Vec<PathBuf> {
+    let paths = setting
+        .devices
+        .iter()
+        .filter_map(|device| device.path.as_ref());
+    paths.map(|path| own_place(path, home)).collect()
+}
+
 /// Makes a request: a read, or a write now and then.
 fn serve(db: &Db, random: &mut SmallRng) {
     let key = key(random.random_range(0..RECORDS));
@@ -303,8 +413,16 @@ fn predicted(advice: &Advice, levels: [&str; 4]) -> (f64, String) {
 }
 
 /// Measures all placements, predicts them from the counts of each, and returns the largest factor between the two.
-fn compare(is_real: bool, rounds: u64) -> f64 {
-    let mut stores = PLACEMENTS.map(|(_, levels)| Placed::new(levels, is_real));
+fn compare(setting: &Setting, rounds: u64) -> f64 {
+    let Setting {
+        placements,
+        is_real,
+        ..
+    } = setting;
+    let stores = placements
+        .iter()
+        .map(|(_, levels)| Placed::new(*levels, setting));
+    let mut stores: Vec<Placed> = stores.collect();
     for round in 1..=rounds {
         for store in &mut stores {
             store.measure(round);
@@ -318,7 +436,7 @@ fn compare(is_real: bool, rounds: u64) -> f64 {
         ..AdviceRequest::default()
     };
     let mut worst = 1.0f64;
-    for (of, store) in PLACEMENTS.iter().zip(&stores) {
+    for (of, store) in placements.iter().zip(&stores) {
         let advice = advise(&store.db.statistics(), &request).unwrap();
         println!(
             "from {}: {} requests, {:.1} us on a processor and {:.1} in the background",
@@ -327,7 +445,7 @@ fn compare(is_real: bool, rounds: u64) -> f64 {
         for level in &advice.levels {
             println!("  {level:?}");
         }
-        let compared = PLACEMENTS.iter().zip(&stores).map(|((name, levels), other)| {
+        let compared = placements.iter().zip(&stores).map(|((name, levels), other)| {
             let (per_second, bound) = predicted(&advice, *levels);
             let factor = per_second / other.per_second;
             println!(
@@ -339,7 +457,7 @@ fn compare(is_real: bool, rounds: u64) -> f64 {
         });
         check_order(of.0, &compared.collect::<Vec<_>>());
     }
-    for store in stores {
+    for store in &stores {
         store.clock.set_loading(true);
         store.db.close().unwrap();
     }
@@ -367,7 +485,7 @@ fn check_order(of: &str, compared: &[(f64, f64)]) {
 
 #[test]
 fn predictions_from_one_run_hold_for_the_other_placements() {
-    let worst = compare(false, 1);
+    let worst = compare(&Setting::emulated(false), 1);
     assert!(worst < 1.5, "a prediction is {worst:.2} times off");
 }
 
@@ -375,6 +493,16 @@ fn predictions_from_one_run_hold_for_the_other_placements() {
 #[ignore = "it measures for a minute, and a busy machine disturbs it"]
 fn predictions_hold_in_the_time_of_the_machine() {
     // Other programs disturb some rounds; none makes a store faster than it is.
-    let worst = compare(true, 4);
+    let worst = compare(&Setting::emulated(true), 4);
+    assert!(worst < 1.5, "a prediction is {worst:.2} times off");
+}
+
+/// `TERRACE_SLOW` and `TERRACE_FAST` are directories, such as one on a disk and `/dev/shm`.
+#[test]
+#[ignore = "it measures for minutes, and asks for directories on two devices"]
+fn predictions_hold_on_two_directories() {
+    let path = |name| PathBuf::from(std::env::var_os(name).expect("a directory"));
+    let setting = Setting::of_directories(&path("TERRACE_SLOW"), &path("TERRACE_FAST"));
+    let worst = compare(&setting, 4);
     assert!(worst < 1.5, "a prediction is {worst:.2} times off");
 }

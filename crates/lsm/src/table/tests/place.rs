@@ -50,15 +50,15 @@ fn a_table_asks_a_place_for_whole_files_only() {
     let versions: Vec<Version> = (0..500u32)
         .map(|number| version(&number.to_be_bytes(), 7, Kind::Put, &[9; 100]))
         .collect();
-    let options = options(Compression::None, 512);
-    let mut writer = TableWriter::create(bucket.clone(), "7.table".to_owned(), options).unwrap();
+    let form = || options(Compression::None, 512);
+    let mut writer = TableWriter::create(bucket.clone(), "7.table".to_owned(), form()).unwrap();
     for version in &versions {
         writer.add(internal(version), &version.2).unwrap();
     }
     writer.finish().unwrap();
     // A table that is given up goes.
     let name = "8.table".to_owned();
-    drop(TableWriter::create(bucket.clone(), name, options).unwrap());
+    drop(TableWriter::create(bucket.clone(), name, form()).unwrap());
     let names: Vec<String> = bucket
         .list()
         .unwrap()
