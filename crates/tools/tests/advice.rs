@@ -239,7 +239,7 @@ fn machine(root: &Path, setting: &Setting, clock: &Arc<DeviceClock>) -> StorageB
         .filter(|device| device.path.is_none());
     emulated.fold(real, |storage, Device { name, profile, .. }| {
         let clock = Arc::clone(clock) as Arc<dyn Clock>;
-        let device = Arc::new(EmulatedDevice::new(*name, *profile).with_clock(clock));
+        let device = Arc::new(EmulatedDevice::new(name, *profile).with_clock(clock));
         let emulated = EmulatedStorage::new(Arc::new(RealStorage), device);
         storage.with(root.join(name), Arc::new(emulated))
     })
