@@ -403,13 +403,14 @@ fn serve(db: &Db, random: &mut SmallRng) {
     }
 }
 
-/// Returns the predicted throughput of a placement from the counters of any.
-fn predicted(advice: &Advice, levels: [&str; 4]) -> (f64, String) {
+/// Returns the predicted throughput of a placement from the counters of any; `None` for one that differs from another
+/// only in a level without tables.
+fn predicted(advice: &Advice, levels: [&str; 4]) -> Option<(f64, String)> {
     let wanted = |placement: &&terrace_tools::advise::AdvisedPlacement| {
         placement.levels.iter().map(String::as_str).eq(levels)
     };
-    let found = advice.placements.iter().find(wanted).unwrap();
-    (found.requests_per_second, found.bound.clone())
+    let found = advice.placements.iter().find(wanted)?;
+    Some((found.requests_per_second, found.bound.clone()))
 }
 
 /// Measures all placements, predicts them from the counts of each, and returns the largest factor between the two.
@@ -445,15 +446,15 @@ fn compare(setting: &Setting, rounds: u64) -> f64 {
         for level in &advice.levels {
             println!("  {level:?}");
         }
-        let compared = placements.iter().zip(&stores).map(|((name, levels), other)| {
-            let (per_second, bound) = predicted(&advice, *levels);
+        let compared = placements.iter().zip(&stores).filter_map(|((name, levels), other)| {
+            let (per_second, bound) = predicted(&advice, *levels)?;
             let factor = per_second / other.per_second;
             println!(
                 "  {name} {:>9.0} measured {per_second:>9.0} predicted, {factor:.2} times, bound {bound}",
                 other.per_second
             );
             worst = worst.max(factor.max(1.0 / factor));
-            (other.per_second, per_second)
+            Some((other.per_second, per_second))
         });
         check_order(of.0, &compared.collect::<Vec<_>>());
     }
