@@ -268,7 +268,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn sync_directory(&self, path: &Path) -> Result<()> {
         self.directory(path, Access::Owner)?.sync()
     }
-    /// Renames a file within its directory, as [`FilePlace::rename`](crate::FilePlace::rename).
+    /// Renames a file within its directory, as [`Directory::rename`].
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let (directory, from) = split(Operation::Rename, from)?;
         let (target, to) = split(Operation::Rename, to)?;
@@ -278,7 +278,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         }
         self.directory(directory, Access::Owner)?.rename(from, to)
     }
-    /// Gives a file a second name, as [`FilePlace::link`](crate::FilePlace::link).
+    /// Gives a file a second name, as [`Directory::link`].
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         let (source, from) = split(Operation::Link, from)?;
         let (target, to) = split(Operation::Link, to)?;
@@ -294,7 +294,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn list(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         self.directory(path, Access::Owner)?.list()
     }
-    /// Takes a lock on a file, as [`FilePlace::lock`](crate::FilePlace::lock).
+    /// Takes a lock on a file, as [`Directory::lock`].
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn Lock>> {
         let (directory, name) = split(Operation::Lock, path)?;
         self.directory(directory, Access::Owner)?.lock(name, kind)
