@@ -95,10 +95,7 @@ impl Store {
         let hidden_bytes = bytes_of(&slices, &hidden);
         let workers = self.options.compaction_threads;
         let space = Space::of(choice, &slices, &hidden_bytes, workers);
-        let heat = self.heat_cuts(levels, choice)?;
-        if choice.is_for_reads() && !self.is_worth_dividing(&heat, &space)? {
-            return Ok(Divided::ForNothing);
-        }
+        let needed_bytes = space.needed_from(0);
         let reserved = self
             .compactor
             .jobs
@@ -107,6 +104,11 @@ impl Store {
             });
         if !reserved? {
             return Ok(Divided::PutOff);
+        }
+        // Not for a merge that is put off: outputs get the rates of its inputs here.
+        let heat = self.heat_cuts(levels, choice)?;
+        if choice.is_for_reads() && !self.is_worth_dividing(&heat, needed_bytes)? {
+            return Ok(Divided::ForNothing);
         }
         self.metrics
             .events
@@ -118,9 +120,9 @@ impl Store {
 
     /// Returns whether tables with hot and cold parts are cut at all, and whether there is room for that. It takes
     /// no room that flushes may need.
-    fn is_worth_dividing(&self, cuts: &[HeatCut], space: &Space) -> Result<bool> {
-        let needed_bytes = space.needed_from(0) + self.next_arena_bytes();
-        Ok(cuts.len() > 1 && self.has_space(needed_bytes, false)?)
+    fn is_worth_dividing(&self, cuts: &[HeatCut], needed_bytes: u64) -> Result<bool> {
+        let beside_bytes = self.next_arena_bytes();
+        Ok(cuts.len() > 1 && self.has_space(needed_bytes + beside_bytes, false)?)
     }
 
     /// Builds a slice and hands it on.
