@@ -133,24 +133,8 @@ impl Policy for MixedReads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compaction::estimates::Duplicates;
+    use crate::compaction::policy::sequence_tests::NoEstimates;
     use crate::levels::testing::{added, flush_place, levels, sub_level_place, version};
-
-    struct NoEstimates;
-
-    impl Estimates for NoEstimates {
-        fn merged(&self, _: &KeyspaceLevels, _: &Run) -> Option<Duplicates> {
-            None
-        }
-
-        fn merged_now(&self, _: &KeyspaceLevels, _: &Run, _: Duplicates) -> Option<Duplicates> {
-            None
-        }
-
-        fn keys(&self, _: &KeyspaceLevels, _: &Run) -> Option<f64> {
-            None
-        }
-    }
 
     /// Wants what it is told.
     struct Told(Option<Choice>);

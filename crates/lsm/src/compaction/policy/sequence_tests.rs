@@ -21,7 +21,7 @@ const SHAPE: Shape = Shape {
     level_ratio: 3,
 };
 
-struct NoEstimates;
+pub(super) struct NoEstimates;
 
 impl Estimates for NoEstimates {
     fn merged(&self, _: &KeyspaceLevels, _: &Run) -> Option<Duplicates> {
