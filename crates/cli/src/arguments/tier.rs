@@ -109,7 +109,7 @@ the store was opened. The model takes the mix of requests as it is, and a store 
 of a third, and less between placements that differ in one level. Reads that the kernel's page cache answers
 count as reads of the device: with `direct_io` in the options there are none.
 
-By --goal throughput, of placements within 5 % of the fastest the cheapest is the best.
+By --goal throughput, of placements within 1 % of the fastest the cheapest is the best.
 
 A process that serves the store answers with its counts. Without one, --traffic takes the output of `terrace
 stats --json` from such a process. A device is described by one of the presets wd10ezex, 850-pro, qlc, 960-pro

@@ -55,7 +55,7 @@ const DEFAULT_THREADS: u32 = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AdviceGoal {
-    /// The most requests a second. Of placements within 5 % the cheapest is the best.
+    /// The most requests a second. Of placements within 1 % the cheapest is the best.
     #[default]
     Throughput,
     /// The lowest price for a million requests.

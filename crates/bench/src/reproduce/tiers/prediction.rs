@@ -22,6 +22,8 @@ const CALIBRATED_ON: &str = "I";
 const SOURCES: [&str; 2] = [CALIBRATED_ON, "A"];
 /// The same of five levels.
 const CALIBRATED_ON_OF_FIVE: &str = "E5";
+/// Time of a processor for the wait of a read, which devices that take no time do not have: two changes of threads.
+const WAIT_CPU_US: f64 = 3.0;
 /// Pairs that differ by less are left out of the check, %.
 const PAIR_PERCENT: f64 = 2.0 * SMALL_PERCENT;
 
@@ -105,15 +107,18 @@ impl Model {
         let mean = |read: fn(&Run) -> f64| runs.iter().map(|run| read(run)).sum::<f64>() / repeats;
         let instant_per_second = mean(|run| run.instant_per_second);
         let processors = thread::available_parallelism().map_or(1, |number| number.get() as u32);
+        let traffic = traffic(&runs, setting.scale);
+        let reads: u64 = traffic.levels.iter().map(|level| level.reads).sum();
+        let waits = reads as f64 / traffic.requests.max(1) as f64;
         (repeats > 0.0 && instant_per_second > 0.0).then(|| Model {
             memory,
             from: from.into(),
-            traffic: traffic(&runs, setting.scale),
+            traffic,
             load: Load {
                 threads: setting.clients,
                 processors,
                 // With the flushes and compactions that ran beside the requests.
-                cpu_us: f64::from(processors) * 1e6 / instant_per_second,
+                cpu_us: f64::from(processors) * 1e6 / instant_per_second + waits * WAIT_CPU_US,
                 background_cpu_us: 0.0,
             },
         })
@@ -274,7 +279,7 @@ pub fn section(figures: &Figures) -> Option<Section> {
         emulated: true,
         notes: vec![
             "The model knows the profiles of the devices, the traffic of one placement, and the processor time \
-             of a request on devices that take no time. The choice is the cheapest of those that it predicts to \
+             of a request on devices that take no time, with two changes of threads for each read. The choice is the cheapest of those that it predicts to \
              be as fast as the fastest."
                 .into(),
         ],

@@ -11,8 +11,8 @@ const MAX_PLACEMENTS: usize = 4096;
 const MAX_CHOSEN: usize = 64;
 /// Steps of the search for each placement that it may find. One placement takes up to [`MAX_CHOSEN`].
 const STEPS_EACH: usize = MAX_CHOSEN;
-/// A placement that is slower by less than this is as fast: the model knows no better.
-const ALIKE: f64 = 0.95;
+/// Part of the greatest throughput from which on a placement is as fast: the same processors bound both.
+const ALIKE: f64 = 0.99;
 
 /// The order of levels on tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum LevelOrder {
 /// The property by which a placement is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The most requests a second. Of placements within 5 % the one with the lowest price counts.
+    /// The most requests a second. Of placements within 1 % the one with the lowest price counts.
     Throughput,
     /// The lowest price for a million requests.
     PricePerMillion,

@@ -197,6 +197,57 @@ fn threads_add_throughput_up_to_the_device() {
     assert!((most.tiers[0].utilisation - 1.0).abs() < 0.01);
 }
 
+/// Returns the throughput of threads that share processors and then rest, in a microsecond: the machine repairman
+/// model, with times that are exponential.
+fn exact_per_us(threads: u32, processors: u32, cpu_us: f64, rest_us: f64) -> f64 {
+    // The weights of 0, 1, 2, ... threads at the processors.
+    let mut weights = vec![1.0];
+    for at_work in 0..threads {
+        let arrivals = f64::from(threads - at_work) / rest_us;
+        let ends = f64::from((at_work + 1).min(processors)) / cpu_us;
+        weights.push(weights[at_work as usize] * arrivals / ends);
+    }
+    let busy = |at_work: usize| (at_work as f64).min(f64::from(processors));
+    let sum: f64 = weights.iter().sum();
+    let weighted = weights.iter().enumerate();
+    let busy: f64 = weighted
+        .map(|(at_work, weight)| busy(at_work) * weight)
+        .sum();
+    busy / sum / cpu_us
+}
+
+#[test]
+fn threads_that_outnumber_processors_wait_for_them() {
+    let traffic = Traffic {
+        requests: 1,
+        levels: vec![reads(1 << 30, 1)],
+        ..Traffic::default()
+    };
+    for (threads, processors) in [(16, 2), (8, 4), (3, 2), (32, 8), (2, 4)] {
+        for rest_us in [20.0, 50.0, 100.0, 200.0, 400.0] {
+            // A read takes as long among others as alone.
+            let profile = DeviceProfile {
+                read_bytes_per_second: 1e12,
+                read_latency_us: rest_us,
+                queued_read_latency_us: rest_us,
+                ..DeviceProfile::NVME_GEN4
+            };
+            let load = Load {
+                threads,
+                processors,
+                cpu_us: 31.0,
+                background_cpu_us: 0.0,
+            };
+            let found = per_second(profile, &traffic, load) / 1e6;
+            let off = found / exact_per_us(threads, processors, 31.0, rest_us);
+            assert!(
+                (0.96..1.04).contains(&off),
+                "{threads}, {processors}, {rest_us}: {off}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_disk_pays_for_streams_between_other_requests() {
     let level = |read_bytes, written_bytes| LevelTraffic {
