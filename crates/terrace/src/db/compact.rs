@@ -149,7 +149,8 @@ impl Store {
     pub(crate) fn begin(&self, begun: Begun) -> Result<bool> {
         let began = Began::now(begun.job, &begun.choice);
         if begun.choice.is_for_reads() {
-            self.files.heat.try_division(&begun.choice);
+            let now_seconds = self.lifecycle.clock.unix_seconds();
+            self.files.heat.try_division(&begun.choice, now_seconds);
         }
         let done = match begun.choice.kind {
             ChoiceKind::Move => self.move_tables(&begun).map(Some),

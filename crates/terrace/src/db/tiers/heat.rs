@@ -54,7 +54,7 @@ impl Store {
         book.show(view);
         // A step of a store without threads asks for none of another kind: two callers would wait for each other.
         let has_threads = self.options.background == Background::Threads;
-        if book.show_gains(gains, &version) && has_threads {
+        if book.show_gains(gains, now_seconds) && has_threads {
             self.lifecycle.background.compaction_wanted(self);
         }
     }

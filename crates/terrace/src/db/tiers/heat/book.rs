@@ -1,11 +1,11 @@
 //! The rates of tables from one look to the next.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use terrace_lsm::compaction::placement::heat::HeatCut;
 use terrace_lsm::compaction::policy::Choice;
-use terrace_lsm::levels::{Table, Version};
+use terrace_lsm::levels::Table;
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
 use terrace_lsm::sync::{ArcSwap, Mutex};
 use terrace_lsm::table::READ_PARTS;
@@ -19,6 +19,8 @@ const HALF_LIFE_SECONDS: f64 = 300.0;
 const LOOK_SECONDS: u64 = 5;
 /// Pieces of compactions that wait for a look at the outputs, but for those of the last one.
 const MAX_WAITING_PIECES: usize = 50_000;
+/// Time after which a table that was tried may be tried again: by then other keys may be hot.
+const RESTS_SECONDS: u64 = 3600;
 /// Part of all requests that have to be new for another choice by cost.
 const MORE_PART: u64 = 10;
 
@@ -50,9 +52,9 @@ pub(crate) struct HeatBook {
 struct Divisions {
     /// The gain of each in reads in a second.
     gains: Arc<BTreeMap<u64, f64>>,
-    /// Those that were tried. None is tried again: a compaction without room or with a damaged table would come
-    /// back for ever, and so would one that finds nothing to cut.
-    tried: BTreeSet<u64>,
+    /// Those that were tried, with the time. They rest: a compaction without room or with a damaged table would
+    /// come back at once, and so would one that finds nothing to cut.
+    tried: BTreeMap<u64, u64>,
 }
 
 #[derive(Default)]
@@ -104,26 +106,30 @@ impl HeatBook {
         Arc::clone(&self.divisions.lock().gains)
     }
 
-    /// Shows the gains of a look, but for tables that were tried. Returns whether there are any.
-    pub(super) fn show_gains(&self, mut gains: BTreeMap<u64, f64>, version: &Version) -> bool {
+    /// Shows the gains of a look, but for tables that rest. Returns whether there are any.
+    pub(super) fn show_gains(&self, mut gains: BTreeMap<u64, f64>, now_seconds: u64) -> bool {
         let mut divisions = self.divisions.lock();
-        if !divisions.tried.is_empty() {
-            let listed: BTreeSet<u64> = version.tables().map(|(_, table)| table.number).collect();
-            divisions.tried.retain(|table| listed.contains(table));
-            gains.retain(|table, _| !divisions.tried.contains(table));
-        }
+        // The clock may have gone back.
+        let rests = |tried: u64| now_seconds.abs_diff(tried) < RESTS_SECONDS;
+        divisions.tried.retain(|_, tried| rests(*tried));
+        gains.retain(|table, _| !divisions.tried.contains_key(table));
         divisions.gains = Arc::new(gains);
         !divisions.gains.is_empty()
     }
 
     /// Notes that the inputs of a compaction are about to be divided.
-    pub(crate) fn try_division(&self, choice: &Choice) {
+    pub(crate) fn try_division(&self, choice: &Choice, now_seconds: u64) {
+        let tables = choice.inputs.iter().map(|input| input.table.number);
+        self.rest(tables, now_seconds);
+    }
+
+    fn rest(&self, tables: impl Iterator<Item = u64>, now_seconds: u64) {
         let mut divisions = self.divisions.lock();
         let divisions = &mut *divisions;
         let gains = Arc::make_mut(&mut divisions.gains);
-        for input in &choice.inputs {
-            gains.remove(&input.table.number);
-            divisions.tried.insert(input.table.number);
+        for table in tables {
+            gains.remove(&table);
+            divisions.tried.insert(table, now_seconds);
         }
     }
 
@@ -257,6 +263,24 @@ impl Known {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_was_tried_rests_for_an_hour() {
+        let book = HeatBook::default();
+        let gains = || BTreeMap::from([(7, 2.0), (8, 1.0)]);
+        assert!(book.show_gains(gains(), 10_000));
+        book.rest([7].into_iter(), 10_000);
+        assert_eq!(*book.gains_of_divisions(), BTreeMap::from([(8, 1.0)]));
+        book.show_gains(gains(), 13_599);
+        assert_eq!(*book.gains_of_divisions(), BTreeMap::from([(8, 1.0)]));
+        book.show_gains(gains(), 13_600);
+        assert_eq!(*book.gains_of_divisions(), gains());
+        // After a step of the clock back, too.
+        book.rest([7].into_iter(), 13_600);
+        assert!(!book.show_gains(BTreeMap::from([(7, 2.0)]), 13_599));
+        assert!(book.show_gains(gains(), 10_000));
+        assert_eq!(*book.gains_of_divisions(), gains());
+    }
 
     #[test]
     fn a_rate_is_known_at_once_and_fades() {
