@@ -46,6 +46,7 @@ pub(crate) mod memory_budget;
 pub(crate) mod monitor;
 pub(crate) mod multi_get;
 pub(crate) mod open;
+mod owner_file;
 pub(crate) mod owners;
 pub(crate) mod ownership;
 pub(crate) mod passed_over;
@@ -82,7 +83,6 @@ pub(crate) mod visitors;
 pub(crate) mod wait_for_lock;
 pub(crate) mod write;
 pub(crate) mod write_rate;
-mod written_once;
 
 use std::sync::Arc;
 

@@ -15,33 +15,53 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_lsm::coding::Decoder;
-use terrace_lsm::levels::{ArenaHome, ManifestState, read_file};
-use terrace_region::{FRONT_BYTES, Front};
-use terrace_storage::{Access, Directory, ErrorKind, Escaped, Lock, Purpose, Storage};
-use xxhash_rust::xxh3::xxh3_64;
+use terrace_lsm::levels::{ArenaHome, ManifestState};
+use terrace_region::Front;
+use terrace_storage::{Access, Directory, Escaped, Lock, Storage};
 
 use crate::db::directory::{has_been_made, open_if_there};
 use crate::db::file_names;
+use crate::db::owner_file::{OwnerFile, halves, whole};
 use crate::db::ownership::{busy, lock_as_owner, lock_as_reader};
-use crate::db::written_once::write_by_rename;
 use crate::options::{Durability, Options};
 use crate::{Error, Result};
 
 /// The file that says whose region a directory is.
 pub const NAME: &str = "REGION";
-const TEMPORARY_NAME: &str = "REGION.tmp";
-const FRONT: Front = Front {
-    magic: *b"TerrRegn",
-    version: 2,
+const FILE: OwnerFile<4> = OwnerFile {
+    name: NAME,
+    temporary_name: "REGION.tmp",
+    front: Front {
+        magic: *b"TerrRegn",
+        version: 2,
+    },
+    kind: "region",
+    contents: "arenas",
+    is_content: file_names::is_arena,
+    spared_name: file_names::PERSISTS,
+    wrong,
 };
-const IDENTITY_BYTES: usize = 56;
 
 /// The contents of the file `REGION`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RegionIdentity {
     store_id: u128,
     region_id: u128,
+}
+
+impl RegionIdentity {
+    fn of([s0, s1, r0, r1]: [u64; 4]) -> Self {
+        RegionIdentity {
+            store_id: whole([s0, s1]),
+            region_id: whole([r0, r1]),
+        }
+    }
+
+    fn numbers(self) -> [u64; 4] {
+        let [s0, s1] = halves(self.store_id);
+        let [r0, r1] = halves(self.region_id);
+        [s0, s1, r0, r1]
+    }
 }
 
 /// The place of the arenas that the manifest names.
@@ -270,30 +290,8 @@ fn foreign(identity: RegionIdentity, store_id: Option<u128>) -> String {
 
 /// Returns the identity of a region directory; `None` if it is empty. Writes nothing.
 fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<RegionIdentity>> {
-    let entries = directory.list()?;
-    let file = directory.shown(NAME);
-    // By name, and after the listing, which may miss a name that is made meanwhile.
-    match read_file(directory, NAME, 1 << 16, Purpose::Recovery) {
-        Ok(bytes) => return decode(&file, &bytes).map(Some),
-        Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    for entry in entries {
-        match entry.name.as_str() {
-            file_names::LOCK | file_names::PERSISTS | TEMPORARY_NAME => {}
-            _ if entry.is_of_file_system() => {}
-            name if file_names::is_arena(name) => {
-                let detail = "the file is missing, but arenas are there";
-                return Err(Error::corruption(&file, 0, detail));
-            }
-            name => {
-                let detail =
-                    format!("it holds {name:?}; name a directory that is empty or not there yet");
-                return Err(wrong(store, directory.path(), detail));
-            }
-        }
-    }
-    Ok(None)
+    let numbers = FILE.examine(store, directory)?;
+    Ok(numbers.map(RegionIdentity::of))
 }
 
 /// Makes the directory this store's, durably, if no store owns it.
@@ -325,51 +323,18 @@ fn claim(
 
 /// Writes the file by a rename, so that it is whole or absent.
 fn write(directory: &dyn Directory, identity: RegionIdentity) -> Result<()> {
-    write_by_rename(directory, (TEMPORARY_NAME, NAME), &encode(identity))
-}
-
-fn encode(identity: RegionIdentity) -> Vec<u8> {
-    let mut bytes = FRONT.encode().to_vec();
-    bytes.extend(identity.store_id.to_le_bytes());
-    bytes.extend(identity.region_id.to_le_bytes());
-    bytes.extend(xxh3_64(&bytes).to_le_bytes());
-    bytes
+    FILE.write(directory, identity.numbers())
 }
 
 fn decode(file: &Path, bytes: &[u8]) -> Result<RegionIdentity> {
-    FRONT
-        .check(bytes)
-        .map_err(|fault| Error::of_front(file, "region", FRONT, fault))?;
-    take_identity(bytes).ok_or_else(|| {
-        let offset = FRONT_BYTES as u64;
-        Error::corruption(
-            file,
-            offset,
-            "the checksum does not match, or it is cut short",
-        )
-    })
+    FILE.decode(file, bytes).map(RegionIdentity::of)
 }
 
 /// Reads `bytes` as the file `REGION`, for fuzzers: accepted bytes are those that would be written.
 pub fn fuzz_region(bytes: &[u8]) {
     if let Ok(identity) = decode(Path::new(NAME), bytes) {
-        assert_eq!(encode(identity), bytes, "{identity:?}");
+        assert_eq!(FILE.encode(identity.numbers()), bytes, "{identity:?}");
     }
-}
-
-fn take_identity(bytes: &[u8]) -> Option<RegionIdentity> {
-    let mut rest = Decoder::new(bytes.get(FRONT_BYTES..)?);
-    let mut number = || {
-        let low = u128::from(rest.u64()?);
-        Some(low | u128::from(rest.u64()?) << 64)
-    };
-    let identity = RegionIdentity {
-        store_id: number()?,
-        region_id: number()?,
-    };
-    let checksum = rest.u64()?;
-    let covered = bytes.get(..IDENTITY_BYTES - 8)?;
-    (rest.is_empty() && checksum == xxh3_64(covered)).then_some(identity)
 }
 
 #[cfg(test)]
@@ -383,9 +348,9 @@ mod tests {
             region_id: 8,
         };
         let file = Path::new("REGION");
-        let bytes = encode(identity);
-        assert_eq!(bytes.len(), IDENTITY_BYTES);
-        assert_eq!(bytes[..16], FRONT.encode());
+        let bytes = FILE.encode(identity.numbers());
+        assert_eq!(bytes.len(), 56);
+        assert_eq!(bytes[..16], FILE.front.encode());
         assert_eq!(bytes[16..24], *b"\x77\x66\x55\x44\x33\x22\x11\0");
         assert_eq!(bytes[48..], [112, 99, 55, 17, 18, 206, 108, 106]);
         assert_eq!(decode(file, &bytes).unwrap(), identity);

@@ -1,29 +1,34 @@
 //! The directory of a tier: the file `TIER` says which store and which tier it belongs to.
 //!
-//! As with a region directory, numbers decide and paths are messages, so that a device may be mounted
-//! elsewhere. The file is durable before the manifest names the tier, and before a table lies there.
+//! It is like the file of a region directory (`owner_file.rs`).
 
 use std::path::Path;
 
-use terrace_lsm::coding::Decoder;
 use terrace_lsm::data_files::FileId;
-use terrace_lsm::levels::{TierRecord, read_file};
-use terrace_region::{FRONT_BYTES, Front};
-use terrace_storage::{Directory, ErrorKind, Purpose};
-use xxhash_rust::xxh3::xxh3_64;
+use terrace_lsm::levels::TierRecord;
+use terrace_region::Front;
+use terrace_storage::Directory;
 
 use crate::db::file_names;
-use crate::db::written_once::write_by_rename;
+use crate::db::owner_file::{OwnerFile, halves, whole};
 use crate::{Error, Result};
 
 /// The file that says whose tier a directory is.
 pub(crate) const NAME: &str = "TIER";
-const TEMPORARY_NAME: &str = "TIER.tmp";
-const FRONT: Front = Front {
-    magic: *b"TerrTier",
-    version: 1,
+const FILE: OwnerFile<5> = OwnerFile {
+    name: NAME,
+    temporary_name: "TIER.tmp",
+    front: Front {
+        magic: *b"TerrTier",
+        version: 1,
+    },
+    kind: "tier",
+    contents: "tables",
+    is_content: |name| FileId::parse(name).is_some(),
+    // A tier that was removed may have left its cache.
+    spared_name: file_names::CACHE,
+    wrong,
 };
-const IDENTITY_BYTES: usize = 64;
 
 /// The contents of the file `TIER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,40 +47,24 @@ impl TierIdentity {
             number: tier.number,
         }
     }
+
+    fn numbers(self) -> [u64; 5] {
+        let [s0, s1] = halves(self.store_id);
+        let [t0, t1] = halves(self.tier_id);
+        [s0, s1, t0, t1, self.number.into()]
+    }
 }
 
 /// Returns the identity of a tier's directory; `None` if it is empty. Writes nothing.
 pub(super) fn examine(store: &Path, directory: &dyn Directory) -> Result<Option<TierIdentity>> {
-    let entries = directory.list()?;
-    let file = directory.shown(NAME);
-    // By name, and after the listing, which may miss a name that is made meanwhile.
-    match read_file(directory, NAME, 1 << 16, Purpose::Recovery) {
-        Ok(bytes) => return decode(&file, &bytes).map(Some),
-        Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    for entry in entries {
-        match entry.name.as_str() {
-            // A tier that was removed may have left its cache.
-            file_names::LOCK | file_names::CACHE | TEMPORARY_NAME => {}
-            _ if entry.is_of_file_system() => {}
-            name if FileId::parse(name).is_some() => {
-                let detail = "the file is missing, but tables are there";
-                return Err(Error::corruption(&file, 0, detail));
-            }
-            name => {
-                let detail =
-                    format!("it holds {name:?}; name a directory that is empty or not there yet");
-                return Err(wrong(store, directory.path(), detail));
-            }
-        }
-    }
-    Ok(None)
+    let numbers = FILE.examine(store, directory)?;
+    let identity = |numbers| identity(&directory.shown(NAME), numbers);
+    numbers.map(identity).transpose()
 }
 
 /// Writes the file by a rename, so that it is whole or absent.
 pub(super) fn write(directory: &dyn Directory, identity: TierIdentity) -> Result<()> {
-    write_by_rename(directory, (TEMPORARY_NAME, NAME), &encode(identity))
+    FILE.write(directory, identity.numbers())
 }
 
 /// Removes the file, so that the directory is nobody's.
@@ -92,48 +81,26 @@ pub(super) fn wrong(store: &Path, directory: &Path, detail: String) -> Error {
     }
 }
 
-fn encode(identity: TierIdentity) -> Vec<u8> {
-    let mut bytes = FRONT.encode().to_vec();
-    bytes.extend(identity.store_id.to_le_bytes());
-    bytes.extend(identity.tier_id.to_le_bytes());
-    bytes.extend(u64::from(identity.number).to_le_bytes());
-    bytes.extend(xxh3_64(&bytes).to_le_bytes());
-    bytes
-}
-
 fn decode(file: &Path, bytes: &[u8]) -> Result<TierIdentity> {
-    FRONT
-        .check(bytes)
-        .map_err(|fault| Error::of_front(file, "tier", FRONT, fault))?;
-    take_identity(bytes).ok_or_else(|| {
-        let offset = FRONT_BYTES as u64;
-        Error::corruption(
-            file,
-            offset,
-            "the checksum does not match, or it is cut short",
-        )
-    })
+    identity(file, FILE.decode(file, bytes)?)
 }
 
-fn take_identity(bytes: &[u8]) -> Option<TierIdentity> {
-    let mut rest = Decoder::new(bytes.get(FRONT_BYTES..)?);
-    let mut id = || Some(u128::from(rest.u64()?) | u128::from(rest.u64()?) << 64);
-    let (store_id, tier_id) = (id()?, id()?);
-    let number = u8::try_from(rest.u64()?).ok()?;
-    let checksum = rest.u64()?;
-    let covered = bytes.get(..IDENTITY_BYTES - 8)?;
-    let identity = TierIdentity {
-        store_id,
-        tier_id,
-        number,
-    };
-    (number > 0 && rest.is_empty() && checksum == xxh3_64(covered)).then_some(identity)
+/// Returns the identity of these numbers.
+fn identity(file: &Path, [s0, s1, t0, t1, number]: [u64; 5]) -> Result<TierIdentity> {
+    match u8::try_from(number) {
+        Ok(number) if number > 0 => Ok(TierIdentity {
+            store_id: whole([s0, s1]),
+            tier_id: whole([t0, t1]),
+            number,
+        }),
+        _ => Err(OwnerFile::<5>::damaged(file)),
+    }
 }
 
 /// Reads `bytes` as the file `TIER`, for fuzzers: accepted bytes are those that would be written.
 pub fn fuzz_tier(bytes: &[u8]) {
     if let Ok(identity) = decode(Path::new(NAME), bytes) {
-        assert_eq!(encode(identity), bytes, "{identity:?}");
+        assert_eq!(FILE.encode(identity.numbers()), bytes, "{identity:?}");
     }
 }
 
@@ -149,9 +116,9 @@ mod tests {
             number: 2,
         };
         let file = Path::new("TIER");
-        let bytes = encode(identity);
-        assert_eq!(bytes.len(), IDENTITY_BYTES);
-        assert_eq!(bytes[..16], FRONT.encode());
+        let bytes = FILE.encode(identity.numbers());
+        assert_eq!(bytes.len(), 64);
+        assert_eq!(bytes[..16], FILE.front.encode());
         assert_eq!(bytes[16..24], *b"\x77\x66\x55\x44\x33\x22\x11\0");
         assert_eq!(bytes[48..56], [2, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(decode(file, &bytes).unwrap(), identity);
