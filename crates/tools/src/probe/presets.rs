@@ -2,19 +2,10 @@
 
 use terrace_storage::DeviceProfile;
 
-/// The profiles that the project knows, with the names of their constants.
-const PRESETS: [(&str, DeviceProfile); 5] = [
-    ("WD10EZEX", DeviceProfile::WD10EZEX),
-    ("SSD_850_PRO", DeviceProfile::SSD_850_PRO),
-    ("NVME_960_PRO", DeviceProfile::NVME_960_PRO),
-    ("NVME_GEN4", DeviceProfile::NVME_GEN4),
-    ("QLC", DeviceProfile::QLC),
-];
-
 /// A known device that resembles a measured one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resemblance {
-    /// The name of the constant of [`DeviceProfile`].
+    /// Its name among [`DeviceProfile::PRESETS`].
     pub preset: &'static str,
     /// Times that the figures of the two differ on average (the root mean square of logarithms); 1 if they
     /// are the same.
@@ -24,12 +15,14 @@ pub struct Resemblance {
 /// Returns the known device that resembles a profile most: the one at the least logarithmic distance. It is
 /// a guess, and price and endurance do not count. `None` for a profile without a figure.
 pub fn nearest(profile: &DeviceProfile) -> Option<Resemblance> {
-    let resemblances = PRESETS.iter().filter_map(|(preset, known)| {
-        Some(Resemblance {
-            preset,
-            factor: factor(profile, known)?,
-        })
-    });
+    let resemblances = DeviceProfile::PRESETS
+        .into_iter()
+        .filter_map(|(preset, known)| {
+            Some(Resemblance {
+                preset,
+                factor: factor(profile, &known)?,
+            })
+        });
     resemblances.min_by(|one, other| one.factor.total_cmp(&other.factor))
 }
 
@@ -61,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_known_device_resembles_itself() {
-        for (preset, profile) in PRESETS {
+        for (preset, profile) in DeviceProfile::PRESETS {
             let found = nearest(&profile).unwrap();
             assert_eq!((found.preset, found.factor), (preset, 1.0));
         }
@@ -76,7 +69,7 @@ mod tests {
             ..DeviceProfile::SSD_850_PRO
         };
         let found = nearest(&slow_flash).unwrap();
-        assert_eq!(found.preset, "SSD_850_PRO");
+        assert_eq!(found.preset, "850-pro");
         let ratios = [550.0f64 / 250.0, 520.0 / 240.0];
         let mean = ratios.iter().map(|ratio| ratio.ln().powi(2)).sum::<f64>() / 5.0;
         assert!((found.factor - mean.sqrt().exp()).abs() < 1e-9, "{found:?}");

@@ -236,7 +236,7 @@ sync_latency_us = 1200
 price_per_gb = 0.6
 endurance_writes = 781
 
-A guess: of the known devices NVME_960_PRO resembles it most; figures differ 1.0 times on average.
+A guess: of the known devices 960-pro resembles it most; figures differ 1.0 times on average.
 ";
         assert_eq!(text, wanted);
     }
@@ -278,6 +278,6 @@ A guess: of the known devices NVME_960_PRO resembles it most; figures differ 1.0
             (&json["medium"], &json["caveat"]),
             (&json!("device"), &Value::Null)
         );
-        assert_eq!(json["guessed_preset"], "NVME_960_PRO");
+        assert_eq!(json["guessed_preset"], "960-pro");
     }
 }
