@@ -4,7 +4,8 @@
 //! Readers come back to ranges of neighbouring keys, 1,000 of them with zipfian rates; or to all keys alike. For each
 //! placement it tells the share of device reads that the fast device serves, and the throughput. An oracle knows
 //! the rates, and puts the hottest ranges there up to the capacity. Memory serves as many reads for it as for the
-//! store, all of hot ranges. Run it with a directory in memory:
+//! store, all of hot ranges. Static placements have whole levels on the fast device, as many as fit, or fill it by
+//! capacity (`levels`). Run it with a directory in memory:
 //!
 //! ```text
 //! cargo run --release -p terrace-bench --example placement -- /dev/shm [SECONDS [uniform]]
@@ -57,13 +58,13 @@ fn main() -> Outcome<()> {
     };
     println!("emulated: NVMe drive (960 PRO) for a fifth of the data, hard disk (WD10EZEX)");
     println!("placement  reads from the fast device  the oracle's  requests/s  MiB migrated");
-    for placement in [Placement::Levels, Placement::Heat, Placement::Auto] {
+    for (name, form) in forms() {
         let directory = tempfile::tempdir_in(&home)?;
         let time = Duration::from_secs(seconds);
-        let figures = measure(directory.path(), placement, load, time)?;
+        let figures = measure(directory.path(), form, load, time)?;
         let hot = oracle_share(load) - figures.memory_share;
         println!(
-            "{placement:9}  {:26.3}  {:12.3}  {:10.0}  {:12.1}",
+            "{name:9}  {:26.3}  {:12.3}  {:10.0}  {:12.1}",
             figures.fast_share,
             hot.max(0.0) / (1.0 - figures.memory_share),
             figures.requests_per_second,
@@ -71,6 +72,27 @@ fn main() -> Outcome<()> {
         );
     }
     Ok(())
+}
+
+/// Returns the placements with their names. Level 3 is the deepest one, and does not fit on the drive.
+fn forms() -> Vec<(String, KeyspaceOptions)> {
+    let whole_levels = (0..=3).map(|levels| {
+        let mut tiers = vec!["nvme".to_owned(); levels];
+        tiers.push("hdd".to_owned());
+        let form = KeyspaceOptions {
+            level_tiers: tiers,
+            ..KeyspaceOptions::default()
+        };
+        (format!("{levels} of 4"), form)
+    });
+    let by_rule = [Placement::Levels, Placement::Heat, Placement::Auto].map(|placement| {
+        let form = KeyspaceOptions {
+            placement,
+            ..KeyspaceOptions::default()
+        };
+        (placement.to_string(), form)
+    });
+    whole_levels.chain(by_rule).collect()
 }
 
 /// Returns the share of requests that go to the hottest ranges, up to a fifth of the data.
@@ -87,10 +109,10 @@ fn key(record: u64) -> [u8; 8] {
     record.to_be_bytes()
 }
 
-fn measure(home: &Path, placement: Placement, load: Load, time: Duration) -> Outcome<Figures> {
+fn measure(home: &Path, form: KeyspaceOptions, load: Load, time: Duration) -> Outcome<Figures> {
     let devices = Devices::new(home);
     devices.set_instant(true);
-    let db = Db::open(devices.tables(Device::Nvme), options(&devices, placement))?;
+    let db = Db::open(devices.tables(Device::Nvme), options(&devices, form))?;
     let mut value = vec![0; VALUE_BYTES];
     for record in 0..RECORDS {
         value.fill_with({
@@ -131,7 +153,7 @@ fn measure(home: &Path, placement: Placement, load: Load, time: Duration) -> Out
     Ok(figures)
 }
 
-fn options(devices: &Devices, placement: Placement) -> Options {
+fn options(devices: &Devices, form: KeyspaceOptions) -> Options {
     let fast = TierOptions {
         capacity_bytes: Some(RECORDS * VALUE_BYTES as u64 / 5),
         profile: Some(Device::Nvme.profile()),
@@ -153,10 +175,9 @@ fn options(devices: &Devices, placement: Placement) -> Options {
             ..ReadBufferOptions::default()
         },
         default_keyspace: KeyspaceOptions {
-            placement,
             table_bytes: 1 << 20,
             level1_bytes: 4 << 20,
-            ..KeyspaceOptions::default()
+            ..form
         },
         ..Options::default()
     }
