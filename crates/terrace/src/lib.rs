@@ -74,6 +74,7 @@ pub use db::statistics::{
 };
 pub use db::tiers::cache::TierCacheStatistics;
 pub use db::tiers::explanation::PlacedTable;
+pub use db::tiers::level_times::LevelLatencies;
 pub use db::tiers::meters::TierLatencies;
 pub use db::tiers::report::TierStatistics;
 pub use db::value::Value;

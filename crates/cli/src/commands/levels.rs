@@ -71,7 +71,7 @@ pub fn picture(report: &LevelsReport) -> String {
 /// Returns the traffic of the levels that had some since the opening; nothing for a reader. A store of several
 /// tiers has the times of reads, too.
 fn traffic(report: &LevelsReport) -> String {
-    let is_timed = report.totals.iter().any(|of| of.read_latency.count > 0);
+    let is_timed = report.totals.iter().any(|of| of.latencies.read.count > 0);
     let heads = [
         "",
         "reads",
@@ -95,9 +95,9 @@ fn traffic(report: &LevelsReport) -> String {
             of.migrated_bytes,
         ];
         let has_traffic = of.reads > 0 || sizes.iter().any(|&size| size > 0);
-        let [mean, p99] = match of.read_latency.count {
+        let [mean, p99] = match of.latencies.read.count {
             0 => ["-".to_owned(), "-".to_owned()],
-            _ => [of.read_latency.mean(), of.read_latency.p99].map(microseconds),
+            _ => [of.latencies.read.mean(), of.latencies.read.p99].map(microseconds),
         };
         let cells = [name, count(of.reads), mean, p99].into_iter();
         has_traffic.then(|| cells.chain(sizes.map(bytes)).collect())
@@ -252,7 +252,7 @@ level 2  1,234     1.0 MiB      0 B     0 B               1 B        2 B       3
         let report = json!({"keyspaces": [], "totals": [
             {"sub_levels": 0, "tables": 0, "bytes": 0, "flushed_bytes": 4096},
             {"sub_levels": 1, "tables": 9, "bytes": 9, "reads": 4, "read_bytes": 1 << 20,
-             "read_latency": {"count": 4, "sum_seconds": 0.0402, "p99_seconds": 0.0131}},
+             "latencies": {"read": {"count": 4, "sum_seconds": 0.0402, "p99_seconds": 0.0131}}},
         ]});
         let report: LevelsReport = serde_json::from_value(report).unwrap();
         let shown = traffic(&report);

@@ -134,16 +134,19 @@ fn levels(text: &mut Sections, statistics: &Statistics) {
     level_times(text, statistics);
 }
 
-/// Adds the times of the reads of levels, which a store of several tiers takes.
+/// Adds the times of operations on tables of levels, which a store of several tiers takes.
 fn level_times(text: &mut Sections, statistics: &Statistics) {
     for (level, totals) in statistics.levels.iter().enumerate() {
-        let timed = [
-            ("read", &totals.read_latency),
-            ("compaction read", &totals.compaction_read_latency),
-        ];
-        let timed = timed.into_iter().filter(|(_, times)| times.count > 0);
+        let timed = totals.latencies.all().into_iter();
+        let timed = timed.filter(|(_, _, times)| times.count > 0);
         let shown: Vec<String> = timed
-            .map(|(name, times)| format!("{name} {}", both_us(times.mean(), times.p99)))
+            .map(|(operation, purpose, times)| {
+                let name = match purpose {
+                    "read" | "migration" => purpose.to_owned(),
+                    _ => format!("{purpose} {operation}"),
+                };
+                format!("{name} {}", both_us(times.mean(), times.p99))
+            })
             .collect();
         if !shown.is_empty() {
             text.line(&format!("level {level}, mean and p99"), shown.join(", "));
@@ -459,16 +462,19 @@ mod tests {
     }
 
     #[test]
-    fn times_of_a_levels_reads_are_shown_where_they_are_taken() {
+    fn times_of_levels_are_shown_where_they_are_taken() {
         let db = Db::open("/store", Options::in_memory()).unwrap();
         let mut statistics = db.statistics();
         assert!(!as_text(&statistics).contains("mean and p99"));
-        let times = &mut statistics.levels[1].read_latency;
+        let times = &mut statistics.levels[1].latencies.read;
         times.count = 2;
         times.sum = Duration::from_millis(20);
         times.p99 = Duration::from_millis(12);
-        statistics.levels[1].compaction_read_latency.count = 1;
-        let line = "level 1, mean and p99    read 10000 and 12000 us, compaction read 0 and 0 us\n";
+        statistics.levels[1].latencies.compaction_read.count = 1;
+        statistics.levels[2].latencies.flush_write.count = 1;
+        statistics.levels[2].latencies.migration.count = 1;
+        let line = "level 1, mean and p99    read 10000 and 12000 us, compaction read 0 and 0 us\n  \
+                    level 2, mean and p99    flush write 0 and 0 us, migration 0 and 0 us\n";
         let text = as_text(&statistics);
         assert!(text.contains(line), "{text}");
     }

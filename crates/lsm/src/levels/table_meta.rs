@@ -12,8 +12,8 @@ use crate::key::{KeyspaceId, SequenceNumber};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::table::{
-    DeviceReads, KeptOpen, READ_PARTS, ReadTimes, Superseded, TableCache, TableProperties,
-    TableReader, TableReads,
+    DeviceReads, KeptOpen, READ_PARTS, Superseded, TableCache, TableProperties, TableReader,
+    TableReads, TableTimes,
 };
 
 /// Keys from one bound to another, as a caller gives them.
@@ -426,7 +426,7 @@ impl ObsoleteTables {
     }
 
     /// Has each later read from a table timed for its level. A second call changes nothing.
-    pub fn time_reads(&self, times: Arc<dyn ReadTimes>) {
+    pub fn time_reads(&self, times: Arc<dyn TableTimes>) {
         self.traffic.reads().time(times);
     }
 

@@ -126,7 +126,7 @@ impl Version {
 mod tests {
     use std::time::Duration;
 
-    use terrace_storage::Purpose;
+    use terrace_storage::{Operation, Purpose};
 
     use super::*;
     use crate::key::KeyspaceId;
@@ -134,7 +134,7 @@ mod tests {
     use crate::levels::tiers::TableMigrated;
     use crate::levels::{Place, Table};
     use crate::sync::Mutex;
-    use crate::table::ReadTimes;
+    use crate::table::TableTimes;
 
     fn table(version: &Version, number: u64) -> Arc<Table> {
         let mut tables = version.tables();
@@ -202,8 +202,9 @@ mod tests {
     #[derive(Debug, Default)]
     struct Timed(Mutex<Vec<(usize, Purpose)>>);
 
-    impl ReadTimes for Timed {
-        fn record(&self, level: usize, purpose: Purpose, _: Duration) {
+    impl TableTimes for Timed {
+        fn record(&self, level: usize, operation: Operation, purpose: Purpose, _: Duration) {
+            assert_eq!(operation, Operation::Read);
             self.0.lock().push((level, purpose));
         }
     }

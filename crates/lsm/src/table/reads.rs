@@ -5,13 +5,12 @@
 //! filter, the top index and the footer, which the opening of a table reads, do not: a table may be opened
 //! for a compaction or for a get. Sketches, which reports read, too, do not either.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use terrace_storage::Purpose;
+use terrace_storage::{Operation, Purpose};
 
+use super::times::TableTimes;
 use crate::sync::Instant;
 
 /// Parts of a table's file whose reads are counted apart.
@@ -26,12 +25,6 @@ pub struct DeviceReads {
     pub bytes: u64,
     /// Bytes that compactions read, the flushes among them that take tables along.
     pub compaction_bytes: u64,
-}
-
-/// A taker of the times of reads.
-pub trait ReadTimes: fmt::Debug + Send + Sync {
-    /// Records the time of one read from a table of this level.
-    fn record(&self, level: usize, purpose: Purpose, time: Duration);
 }
 
 /// The same, counted. Each number only grows.
@@ -70,7 +63,7 @@ impl ReadCounter {
 pub(crate) struct LevelReads {
     counters: Box<[ReadCounter]>,
     /// Empty while no read is timed: reading the clock costs more than counting.
-    times: OnceLock<Arc<dyn ReadTimes>>,
+    times: OnceLock<Arc<dyn TableTimes>>,
 }
 
 impl LevelReads {
@@ -82,7 +75,7 @@ impl LevelReads {
     }
 
     /// Has each read timed from now on. A second call changes nothing.
-    pub(crate) fn time(&self, times: Arc<dyn ReadTimes>) {
+    pub(crate) fn time(&self, times: Arc<dyn TableTimes>) {
         self.times.get_or_init(|| times);
     }
 
@@ -133,7 +126,7 @@ impl TableReads {
             counter.count(bytes, purpose);
         }
         if let (Some(began), Some(times)) = (began, self.levels.times.get()) {
-            times.record(level, purpose, began.elapsed());
+            times.record(level, Operation::Read, purpose, began.elapsed());
         }
     }
 

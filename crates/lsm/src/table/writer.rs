@@ -23,8 +23,10 @@ use super::properties::{FilterPlace, TableOptions, TableProperties};
 use super::range_block::{RangeBuilder, RangeSummary};
 use super::sketches::{Sketches, SketchesBuilder};
 use super::tally::Tally;
+use super::times::{TableTimes, WriteTimes};
 use crate::guard::catch;
 use crate::key::{InternalKey, MAX_KEY_BYTES, SequenceNumber};
+use crate::sync::Instant;
 use crate::things::things;
 use crate::time_profile::{Stage, stage};
 use crate::{Error, Result};
@@ -77,6 +79,7 @@ impl TableWriter {
             write_bytes,
             written_bytes: 0,
             sent_bytes: 0,
+            times: None,
         };
         output.buffer.extend_from_slice(&format::HEADER.encode());
         Ok(TableWriter {
@@ -93,6 +96,12 @@ impl TableWriter {
             finished: false,
             options,
         })
+    }
+
+    /// Returns the same, whose writes are timed for a level.
+    pub fn timed(mut self, level: u8, times: Arc<dyn TableTimes>) -> Self {
+        self.output.times = Some(WriteTimes { level, times });
+        self
     }
 
     /// Adds a version, which must come after the last one added.
@@ -341,6 +350,8 @@ struct Output {
     written_bytes: u64,
     /// Bytes whose write-back was started.
     sent_bytes: u64,
+    /// `None` if nobody wants times: reading the clock costs, too.
+    times: Option<WriteTimes>,
 }
 
 impl Output {
@@ -374,7 +385,11 @@ impl Output {
             // The call itself is a stage inside: the rest is waiting.
             let _waiting = stage(Stage::WriteRate);
             let first = self.buffer.get(..bytes).unwrap_or(&self.buffer);
+            let timed = self.times.as_ref().map(|times| (times, Instant::now()));
             self.file.write_at(first, self.written_bytes, purpose)?;
+            if let Some((times, began)) = timed {
+                times.record(purpose, began);
+            }
         }
         self.written_bytes += bytes as u64;
         self.buffer.drain(..bytes);

@@ -64,11 +64,12 @@ impl<'a> Ingestion<'a> {
             makes_room: false,
             max_sequence: None,
         };
+        let sink = store.table_files(levels, place, Purpose::Flush, expected);
         Ok(Ingestion {
             keyspace,
             number: store.reads.visible() + 1,
             table_bytes,
-            sink: Some(store.table_files(levels, place, Purpose::Flush, expected)),
+            sink: Some(sink.untimed()),
             failure: None,
             tables: Vec::new(),
             last_key: None,

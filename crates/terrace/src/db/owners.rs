@@ -150,7 +150,7 @@ pub(crate) struct Files {
     pub(crate) tier_locks: Mutex<Vec<(u8, Box<dyn Lock>)>>,
     /// The books of the tiers.
     pub(crate) space: Arc<SpaceBook>,
-    /// The times of reads by level.
+    /// The times of operations by level.
     pub(crate) level_times: Arc<LevelTimes>,
     /// The caches of tiers for blocks of slower ones.
     pub(crate) caches: Arc<Caches>,

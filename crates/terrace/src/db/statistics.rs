@@ -13,8 +13,9 @@ use terrace_lsm::time_profile::TimeProfile;
 use terrace_storage::IoStatistics;
 
 pub use self::levels_report::{KeyspaceReport, LevelsReport, SubLevelReport, TableReport};
-use crate::db::latencies::{Distribution, LatencyStatistics};
+use crate::db::latencies::LatencyStatistics;
 use crate::db::recover::Recovery;
+use crate::db::tiers::level_times::LevelLatencies;
 use crate::db::tiers::report::TierStatistics;
 use crate::options::Durability;
 use crate::read_buffer::ReadBufferStatistics;
@@ -312,13 +313,9 @@ pub struct LevelStatistics {
     /// Bytes of the tables that went to another tier since the opening, while they were here.
     #[cfg_attr(feature = "serde", serde(default))]
     pub migrated_bytes: u64,
-    /// Durations of `reads` in a store of several tiers; a store of one tier takes none. A quantile is at most
-    /// 10 % too long.
+    /// Durations of operations on its tables. Only a store of several tiers takes them.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub read_latency: Distribution,
-    /// Durations of the reads of compactions, taken likewise.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub compaction_read_latency: Distribution,
+    pub latencies: LevelLatencies,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use terrace_lsm::key::InternalKey;
 use terrace_lsm::keyspace_options::KeyspaceOptions;
 use terrace_lsm::levels::{KeyspaceLevels, Place, TableMeta};
 use terrace_lsm::sync::atomic::{AtomicU64, Ordering};
-use terrace_lsm::table::{TableOptions, TableWriter};
+use terrace_lsm::table::{TableOptions, TableTimes, TableWriter};
 use terrace_storage::{File, Purpose};
 
 use crate::db::Store;
@@ -161,6 +161,7 @@ impl Store {
         };
         TableFiles {
             room: Some(room),
+            times: self.files.times_of_levels(),
             ..TableFiles::new(home, levels.id, form, output, purpose)
         }
     }
@@ -198,6 +199,8 @@ pub struct TableFiles<'a> {
     oldest_tombstone_seconds: Option<u64>,
     /// `None` for a repair, whose tables go to the store's directory.
     room: Option<Room>,
+    /// `None` for writes that are not timed.
+    times: Option<Arc<dyn TableTimes>>,
     open: Option<(Placed, TableWriter)>,
     /// The bytes of the open table in its tier.
     reserved: Option<Reservation>,
@@ -220,6 +223,7 @@ impl<'a> TableFiles<'a> {
             form,
             oldest_tombstone_seconds: None,
             room: None,
+            times: None,
             open: None,
             reserved: None,
             files: NewFiles {
@@ -248,6 +252,14 @@ impl<'a> TableFiles<'a> {
     pub fn with_oldest_tombstone(self, seconds: Option<u64>) -> Self {
         TableFiles {
             oldest_tombstone_seconds: seconds,
+            ..self
+        }
+    }
+
+    /// Returns the same, whose level is not known yet.
+    pub(crate) fn untimed(self) -> Self {
+        TableFiles {
+            times: None,
             ..self
         }
     }
@@ -299,7 +311,10 @@ impl<'a> TableFiles<'a> {
             let tier = reserved.as_ref().map_or(OWN_TIER, Reservation::tier);
             let placed = Placed::table(number, tier);
             let (place, name) = home.data.place(placed, home.stage)?;
-            let writer = TableWriter::create(place, name, options)?;
+            let mut writer = TableWriter::create(place, name, options)?;
+            if let Some(times) = &self.times {
+                writer = writer.timed(self.output.place.level, Arc::clone(times));
+            }
             // Not before: a file that was there is not this store's to remove.
             self.files.begun.push((placed, 0));
             self.reserved = reserved;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use terrace::{Db, LevelStatistics, Options, TierLatencies, TierOptions};
+use terrace::{Db, LevelLatencies, LevelStatistics, Options, TierLatencies, TierOptions};
 use terrace_storage::Purpose;
 
 use super::{SLOW, STORE, check, disk, fill, options, with_level_tiers, with_three};
@@ -113,6 +113,12 @@ fn counts_stay_when_tables_leave_their_level_and_their_tier() {
     let bytes = migrated.io.of(Purpose::Migration).written_bytes;
     assert!(bytes > 0);
     assert_eq!(sum(&migrated.levels, |level| level.migrated_bytes), bytes);
+    for level in &migrated.levels {
+        let times = level.latencies.migration;
+        assert_eq!(times.count > 0, level.migrated_bytes > 0, "{level:?}");
+    }
+    let timed = sum(&migrated.levels, |level| level.latencies.migration.count);
+    assert_eq!(timed, migrated.migrations);
     check_grown(&before.levels, &migrated.levels);
     // Compactions and flushes replace tables; the reads of those that are gone stay.
     fill(&db, 0..300);
@@ -153,23 +159,63 @@ fn operations_are_timed_by_tier_and_purpose_in_a_store_of_several() {
 }
 
 #[test]
-fn reads_are_timed_by_level_in_a_store_of_several_tiers() {
+fn operations_are_timed_by_level_in_a_store_of_several_tiers() {
     let disk = disk();
     let db = Db::open(STORE, three(&disk)).unwrap();
     fill(&db, 0..600);
-    assert!(db.statistics().levels[0].compaction_read_latency.count > 0);
+    let levels = db.statistics().levels;
+    assert!(levels[0].latencies.compaction_read.count > 0);
+    for level in &levels {
+        let LevelLatencies {
+            flush_write,
+            compaction_write,
+            ..
+        } = level.latencies;
+        assert_eq!(flush_write.count > 0, level.flushed_bytes > 0, "{level:?}");
+        let written_bytes = level.compaction_written_bytes;
+        assert_eq!(compaction_write.count > 0, written_bytes > 0, "{level:?}");
+    }
+    let tiers = db.tiers();
+    let of_tiers = |of: fn(&TierLatencies) -> u64| -> u64 {
+        tiers.iter().map(|tier| of(&tier.latencies)).sum()
+    };
+    assert_eq!(
+        sum(&levels, |level| level.latencies.flush_write.count),
+        of_tiers(|tier| tier.flush_write.count)
+    );
+    assert_eq!(
+        sum(&levels, |level| level.latencies.compaction_write.count),
+        of_tiers(|tier| tier.compaction_write.count)
+    );
     db.close().unwrap();
     let db = Db::open(STORE, three(&disk)).unwrap();
     check(&db, 0..600);
     let levels = db.statistics().levels;
     assert!(sum(&levels, |level| level.reads) > 0);
     for level in &levels {
-        let times = level.read_latency;
+        let times = level.latencies.read;
         assert_eq!(times.count, level.reads, "{level:?}");
         assert_eq!(times.mean() > Duration::ZERO, level.reads > 0, "{level:?}");
         assert!(times.p99 >= times.p50 && times.max >= times.p99);
     }
     assert_eq!(db.levels().totals, levels);
+}
+
+#[test]
+fn writes_of_a_bulk_load_are_timed_for_its_tier_alone() {
+    let disk = disk();
+    let db = Db::open(STORE, three(&disk)).unwrap();
+    let mut load = db.ingest().unwrap();
+    for row in 0u32..500 {
+        load.put(row.to_be_bytes(), [1; 100]).unwrap();
+    }
+    load.finish().unwrap();
+    let levels = db.statistics().levels;
+    assert!(sum(&levels, |level| level.loaded_bytes) > 0);
+    assert_eq!(sum(&levels, |level| level.latencies.flush_write.count), 0);
+    let of_tiers = db.tiers();
+    let mut of_tiers = of_tiers.iter().map(|tier| tier.latencies.flush_write.count);
+    assert!(of_tiers.any(|count| count > 0));
 }
 
 #[test]
@@ -181,7 +227,8 @@ fn a_store_of_one_tier_times_nothing_until_it_gets_another() {
     let timed = || {
         let levels = db.statistics().levels;
         sum(&levels, |level| {
-            level.read_latency.count + level.compaction_read_latency.count
+            let timed = level.latencies.all().into_iter();
+            timed.map(|(_, _, times)| times.count).sum()
         })
     };
     assert!(sum(&db.statistics().levels, |level| level.reads) > 0);
@@ -191,5 +238,7 @@ fn a_store_of_one_tier_times_nothing_until_it_gets_another() {
     fill(&db, 50..100);
     check(&db, 0..100);
     assert!(db.tiers()[0].latencies.flush_write.count > 0);
-    assert!(timed() > 0);
+    let levels = db.statistics().levels;
+    assert!(sum(&levels, |level| level.latencies.read.count) > 0);
+    assert!(sum(&levels, |level| level.latencies.flush_write.count) > 0);
 }

@@ -435,10 +435,12 @@ mod tests {
         disk.latencies.read.p50 = Duration::from_millis(13);
         statistics.tiers.push(disk);
         statistics.levels[1].reads = 11;
-        statistics.levels[1].read_latency.count = 11;
-        statistics.levels[1].read_latency.sum = Duration::from_millis(110);
-        statistics.levels[1].read_latency.p99 = Duration::from_millis(12);
-        statistics.levels[2].compaction_read_latency.count = 1;
+        statistics.levels[1].latencies.read.count = 11;
+        statistics.levels[1].latencies.read.sum = Duration::from_millis(110);
+        statistics.levels[1].latencies.read.p99 = Duration::from_millis(12);
+        statistics.levels[2].latencies.compaction_read.count = 1;
+        statistics.levels[2].latencies.compaction_write.count = 2;
+        statistics.levels[2].latencies.migration.count = 3;
         statistics.levels[1].compaction_read_bytes = 1 << 30;
         statistics.levels[2].migrated_bytes = 4096;
         statistics.setbacks = 2;

@@ -200,7 +200,6 @@ pub(super) fn level_totals(version: &Version, times: &LevelTimes) -> Vec<LevelSt
             bytes,
             compaction_bytes,
         } = traffic.reads;
-        let (read_latency, compaction_read_latency) = times.of(level);
         *total = LevelStatistics {
             reads: operations,
             read_bytes: bytes,
@@ -209,8 +208,7 @@ pub(super) fn level_totals(version: &Version, times: &LevelTimes) -> Vec<LevelSt
             loaded_bytes: traffic.loaded_bytes,
             compaction_written_bytes: traffic.compacted_bytes,
             migrated_bytes: traffic.migrated_bytes,
-            read_latency,
-            compaction_read_latency,
+            latencies: times.of(level),
             ..*total
         };
     }

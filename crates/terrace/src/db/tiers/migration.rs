@@ -205,6 +205,7 @@ impl Store {
     }
 
     fn migrate(&self, planned: &Planned) -> Result<()> {
+        let began_ns = self.lifecycle.clock.now_ns();
         let Migration { table, to, why } = planned.migration;
         let destination = Destination {
             tiers: vec![to],
@@ -221,11 +222,11 @@ impl Store {
         let entered = reserved.into_file(table.size_bytes);
         let installed = match (copied, entered) {
             (Ok(true), Ok(())) => self.install_migration(planned),
-            (Ok(_), Ok(())) => Ok(false),
+            (Ok(_), Ok(())) => Ok(None),
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
         match &installed {
-            Ok(true) => self.told_of(planned),
+            Ok(Some(level)) => self.told_of(planned, *level, began_ns),
             // After a poisoned edit it is not known which of the two the manifest lists. Of a directory that
             // was lost, another owner may list the file.
             _ if !self.owns_tables() => {}
@@ -345,13 +346,13 @@ impl Store {
             || self.compactor.jobs.takes(planned.keyspace, number)
     }
 
-    /// Lists the table in its new tier. Returns false if it is gone, or a compaction has it.
-    fn install_migration(&self, planned: &Planned) -> Result<bool> {
+    /// Lists the table in its new tier, and returns its level; `None` if it is gone, or a compaction has it.
+    fn install_migration(&self, planned: &Planned) -> Result<Option<u8>> {
         let number = planned.table.number;
         let mut ledger = self.manifest_log.ledger.lock();
-        let is_there = is_in_tier(&ledger.state.version, planned);
-        if !is_there || self.is_cancelled(planned) {
-            return Ok(false);
+        let level = level_in_tier(&ledger.state.version, planned);
+        if level.is_none() || self.is_cancelled(planned) {
+            return Ok(None);
         }
         let migrated = TableMigrated {
             keyspace: planned.keyspace,
@@ -363,10 +364,10 @@ impl Store {
             ..Edit::default()
         };
         self.record_and_show(&mut ledger, edit)?;
-        Ok(true)
+        Ok(level)
     }
 
-    fn told_of(&self, planned: &Planned) {
+    fn told_of(&self, planned: &Planned, level: u8, began_ns: u64) {
         let Migration { table, to, why } = planned.migration;
         let has_moved = &self.files.migrations.has_moved;
         has_moved.store(true, Ordering::Relaxed);
@@ -374,6 +375,9 @@ impl Store {
             table: table.number,
             seconds: self.lifecycle.clock.unix_seconds(),
         });
+        let took_ns = self.lifecycle.clock.now_ns().saturating_sub(began_ns);
+        let level_times = &self.files.level_times;
+        level_times.record_migration(level, Duration::from_nanos(took_ns));
         let counters = &self.metrics.counters;
         counters.migrations.fetch_add(1, Ordering::Relaxed);
         self.metrics.events.record(EventKind::TableMigrated {
@@ -387,11 +391,11 @@ impl Store {
     }
 }
 
-/// Returns whether a version lists a table in the tier that it is to leave.
-fn is_in_tier(version: &Version, planned: &Planned) -> bool {
-    let levels = version.keyspace(planned.keyspace);
-    let found = levels.and_then(|levels| levels.find(planned.table.number));
-    found.is_some_and(|(_, table)| table.tier == planned.table.tier)
+/// Returns the level in which a version lists a table, in the tier that it is to leave.
+fn level_in_tier(version: &Version, planned: &Planned) -> Option<u8> {
+    let levels = version.keyspace(planned.keyspace)?;
+    let (place, table) = levels.find(planned.table.number)?;
+    (table.tier == planned.table.tier).then_some(place.level)
 }
 
 impl crate::db::owners::Files {

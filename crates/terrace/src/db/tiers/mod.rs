@@ -2,9 +2,8 @@
 //!
 //! A tier is known by its number. The manifest lists the tiers, each directory says in its file `TIER` which
 //! one it is (`home.rs`), and an opening brings the two together (`finding.rs`). `space.rs` keeps the books
-//! of each tier, `meters.rs` counts and times its operations, and `level_times.rs` times
-//! the reads of each level. `outlook.rs` is the store as placement sees it,
-//! `heat.rs` has the reads of tables of late, and `cost.rs` has the costs choose tiers. `destination.rs` asks the
+//! of each tier, `meters.rs` counts and times its operations, and `level_times.rs` times those on each level's
+//! tables. `outlook.rs` is the store as placement sees it, `heat.rs` has the reads of tables of late, and `cost.rs` has the costs choose tiers. `destination.rs` asks the
 //! placement for the tiers of new tables. `migration.rs` moves tables in the parts of `parts.rs`, and
 //! `explanation.rs` says why each lies where it lies. `changes.rs` adds, drains and removes tiers. `cache/` keeps
 //! blocks of slow tiers on a faster one.

@@ -26,7 +26,7 @@ impl Metrics<'_> {
             }
         }
         self.write_traffic(text);
-        self.write_read_times(text);
+        self.write_level_times(text);
         self.write_debt(text);
     }
 
@@ -68,15 +68,12 @@ impl Metrics<'_> {
         }
     }
 
-    /// Writes the durations of reads of levels, those that were timed.
-    fn write_read_times(&self, text: &mut Text) {
-        let name = "level_read_seconds";
+    /// Writes the durations of operations on the tables of levels, those that were timed.
+    fn write_level_times(&self, text: &mut Text) {
+        let name = "level_operation_seconds";
         let timed = |level: &terrace::LevelStatistics| {
-            let all = [
-                ("read", level.read_latency),
-                ("compaction", level.compaction_read_latency),
-            ];
-            all.into_iter().filter(|(_, times)| times.count > 0)
+            let all = level.latencies.all().into_iter();
+            all.filter(|(_, _, times)| times.count > 0)
         };
         let levels = self.0.levels.iter().enumerate();
         let timed = levels.flat_map(|(number, level)| timed(level).map(move |one| (number, one)));
@@ -87,11 +84,16 @@ impl Metrics<'_> {
         text.family(
             name,
             "summary",
-            "Durations of reads from a level's tables, by purpose.",
+            "Durations of operations on a level's tables, by operation and purpose.",
         );
-        for (number, (purpose, times)) in timed {
+        for (number, (operation, purpose, times)) in timed {
             let number = number.to_string();
-            text.summary(name, &[("level", &number), ("purpose", purpose)], &times);
+            let labels = [
+                ("level", number.as_str()),
+                ("operation", operation),
+                ("purpose", purpose),
+            ];
+            text.summary(name, &labels, &times);
         }
     }
 
