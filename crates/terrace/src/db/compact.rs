@@ -28,6 +28,7 @@ use terrace_lsm::levels::{Edit, TableMoved, TableRemoved, Version};
 use crate::db::Store;
 use crate::db::arena_ranges::RangesInArenas;
 use crate::db::compact::slices::Divided;
+use crate::db::compact_range::MAX_ATTEMPTS;
 use crate::db::compaction_history::{Began, Compaction};
 use crate::db::jobs::{Begun, Work};
 use crate::db::ledger::Ledger;
@@ -284,12 +285,26 @@ impl Store {
 
     /// Waits until no level is over its target.
     pub(crate) fn settle(&self) -> Result<()> {
-        self.check_writable()?;
-        while self.lifecycle.background.wait_for_compaction(self)? {
+        let mut attempts = 1;
+        loop {
             self.lifecycle.check_process()?;
             self.check_writable()?;
+            match self.lifecycle.background.wait_for_compaction(self) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                // A table that outgrew its reservation found its tier full. The next attempt reserves more, or goes
+                // to another tier.
+                Err(error)
+                    if error.is_no_space()
+                        && attempts < MAX_ATTEMPTS
+                        && self.files.space.is_limited() =>
+                {
+                    self.let_space_return(attempts);
+                    attempts += 1;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
     }
 }
 
@@ -311,11 +326,78 @@ impl Reads {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::sync::atomic::AtomicUsize;
+
+    use terrace_lsm::data_files::OWN_TIER;
     use terrace_lsm::levels::testing::added;
     use terrace_lsm::levels::{Place, TableAdded};
+    use terrace_lsm::sync::Mutex;
 
     use super::*;
-    use crate::{Background, Db, KeyspaceOptions, Options};
+    use crate::db::tiers::space::{Destination, Reservation, SpaceBook};
+    use crate::event::{Event, EventListener};
+    use crate::{Background, Db, KeyspaceOptions, Options, TierOptions};
+
+    /// Takes the room of a store when its first merge begins, and gives it back when a slice has failed.
+    #[derive(Debug, Default)]
+    struct TakesRoom {
+        book: OnceLock<Arc<SpaceBook>>,
+        taken: Mutex<Option<Reservation>>,
+        failures: AtomicUsize,
+    }
+
+    impl EventListener for TakesRoom {
+        fn event(&self, event: &Event) {
+            let book = self.book.get();
+            match &event.kind {
+                EventKind::MergeBegun { .. } if self.failures.load(Ordering::Relaxed) == 0 => {
+                    let all = Destination {
+                        tiers: vec![OWN_TIER],
+                        takes_reserve: true,
+                        is_exact: true,
+                    };
+                    let book = book.unwrap();
+                    let room_bytes = book.room_bytes(true).unwrap();
+                    *self.taken.lock() = Some(book.reserve(&all, room_bytes).unwrap());
+                }
+                EventKind::SliceFailed { error, .. } => {
+                    assert!(error.is_no_space(), "{error}");
+                    self.failures.fetch_add(1, Ordering::Relaxed);
+                    drop(self.taken.lock().take());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_compaction_that_lost_its_room_to_another_job_is_waited_for() {
+        let listener = Arc::new(TakesRoom::default());
+        let tier = TierOptions {
+            capacity_bytes: Some(1 << 20),
+            ..TierOptions::of_store("own")
+        };
+        let options = Options {
+            background: Background::Inline,
+            level0_merge: 2,
+            // A flush takes no table along.
+            arena_bytes: 1 << 20,
+            tiers: vec![tier],
+            event_listener: Some(Arc::clone(&listener) as _),
+            ..Options::in_memory()
+        };
+        let db = Db::open("/store", options).unwrap();
+        let book = Arc::clone(&db.store().files.space);
+        listener.book.set(book).unwrap();
+        for round in 0u8..4 {
+            db.put(b"key", [round; 100]).unwrap();
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        assert_eq!(listener.failures.load(Ordering::Relaxed), 1);
+        assert_eq!(db.get(b"key").unwrap().unwrap(), [3; 100]);
+    }
 
     /// A table of a level: its smallest and its largest key, and its bytes.
     type Listed = (u8, &'static str, &'static str, u64);

@@ -24,7 +24,7 @@ use crate::options::Background;
 use crate::{KeyspaceId, Result, SequenceNumber};
 
 /// Maximum attempts on a full disk: few, because each reads the outputs of the one before again.
-const MAX_ATTEMPTS: u32 = 5;
+pub(super) const MAX_ATTEMPTS: u32 = 5;
 /// Pause before the second attempt; later ones are longer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -81,7 +81,7 @@ impl Store {
 
     /// Gives file systems and merges time to give space back. While the only thread sleeps, they
     /// give none.
-    fn let_space_return(&self, attempts: u32) {
+    pub(super) fn let_space_return(&self, attempts: u32) {
         if self.options.background == Background::Threads {
             thread::sleep(FIRST_PAUSE * attempts);
         }
