@@ -106,7 +106,8 @@ they take, or for the bytes that they wear out if that is more. A star marks the
 
 THE FIGURES ARE PREDICTIONS of a model: by the profiles of the devices, and by the traffic of each level since
 the store was opened. The model takes the mix of requests as it is, and a store under full load. Expect errors
-of a third, and less between placements that differ in one level. Reads that the kernel's page cache answers
+of a half, and less between placements that differ in one level. A level that was not written since the opening
+has no traffic of compactions: let the store run for a while before. Reads that the kernel's page cache answers
 count as reads of the device: with `direct_io` in the options there are none.
 
 By --goal throughput, of placements within 1 % of the fastest the cheapest is the best.
@@ -227,7 +228,7 @@ pub struct TierAdvise {
     /// Number of processors [default: those of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub processors: Option<u32>,
-    /// Time of a request on a processor [default: as measured]
+    /// Time of a request on a processor [default: as measured, with waits for one]
     #[arg(long, value_name = "MICROSECONDS", value_parser = cost)]
     pub cpu_us: Option<f64>,
     /// The property of the best placement

@@ -23,7 +23,7 @@ const CALIBRATED_ON: &str = "I";
 const SOURCES: [&str; 2] = [CALIBRATED_ON, "A"];
 /// The same of five levels.
 const CALIBRATED_ON_OF_FIVE: &str = "E5";
-/// Time of a processor for the wait of a read, which devices that take no time do not have: two changes of threads.
+/// Processor time of the two changes of threads around a read that waits. Instant devices have no waits.
 const WAIT_CPU_US: f64 = 3.0;
 /// Pairs that differ by less, or whose repeats overlap, are left out of the check, %.
 const PAIR_PERCENT: f64 = 2.0 * SMALL_PERCENT;
@@ -278,8 +278,8 @@ pub fn section(figures: &Figures) -> Option<Section> {
         emulated: true,
         notes: vec![
             "The model knows the profiles of the devices, the traffic of one placement, and the processor time \
-             of a request on devices that take no time, with two changes of threads for each read. The choice is the cheapest of those that it predicts to \
-             be as fast as the fastest."
+             of a request on devices that take no time. Two changes of threads for each read come on top. The \
+             choice is the cheapest of those that it predicts to be as fast as the fastest."
                 .into(),
         ],
         tables: vec![table],

@@ -150,18 +150,19 @@ pub struct Load {
     pub processors: u32,
     /// Time of a request on a processor.
     pub cpu_us: f64,
-    /// Time of flushes and compactions on a processor for one request. Requests do not wait for it.
+    /// Time of flushes and compactions on a processor for one request. Other requests may wait for the processor.
     pub background_cpu_us: f64,
 }
 
 /// The part of a store that bounds its throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The threads, which are on processors most of a request's time. More threads bring more.
+    /// The threads, whose longest part of a request is that on a processor, or the wait for one. More threads bring
+    /// more.
     Threads,
-    /// The threads, which wait most for the device of a tier. More threads bring more.
+    /// The threads, whose longest part of a request is the wait for the device of a tier. More threads bring more.
     Wait(usize),
-    /// The processors.
+    /// The processors, which have no idle time.
     Processors,
     /// The device of a tier, which has no idle time.
     Tier(usize),
