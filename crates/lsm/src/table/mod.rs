@@ -11,7 +11,8 @@
 //! the block or file it must fit. A lookup ([`TableReader::get`]) searches one block of each kind
 //! and rebuilds no keys; a [`TableCursor`] walks both ways.
 //!
-//! Nothing here knows of levels: which tables are read, and in what order, is their business.
+//! Nothing here knows of levels but their numbers, for which reads and writes are counted and timed. Which tables
+//! are read, and in which order, is the business of levels.
 
 mod block;
 mod block_bounds;

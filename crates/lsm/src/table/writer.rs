@@ -98,7 +98,7 @@ impl TableWriter {
         })
     }
 
-    /// Returns the same, whose writes are timed for a level.
+    /// Returns the same, and has its writes timed for a level.
     pub fn timed(mut self, level: u8, times: Arc<dyn TableTimes>) -> Self {
         self.output.times = Some(WriteTimes { level, times });
         self

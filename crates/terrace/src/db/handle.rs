@@ -254,7 +254,8 @@ impl Db {
     /// besides: for that, [`Keyspace::compact_range`] takes `..`.
     ///
     /// # Errors
-    /// The compaction's failure; it is repeated in the background all the same.
+    /// The compaction's failure; it is repeated in the background all the same. In a store with tiers one that finds
+    /// no room is tried a few times before.
     pub fn compact(&self) -> Result<()> {
         self.own_store()?.settle()
     }

@@ -1,4 +1,4 @@
-//! The file in a directory that says whose the directory is: `REGION` and `TIER`.
+//! The file that says which store a directory belongs to: `REGION` and `TIER`.
 //!
 //! Numbers decide and paths are messages, so that a device may be mounted elsewhere. The file is durable
 //! before the manifest names the directory, and before other files lie there. It is whole or absent.
@@ -108,7 +108,7 @@ impl<const NUMBERS: usize> OwnerFile<NUMBERS> {
         (rest.is_empty() && checksum == xxh3_64(covered)).then_some(numbers)
     }
 
-    /// Returns the error for a file whose numbers cannot be believed.
+    /// Returns the error for a file with numbers that cannot be believed.
     pub(crate) fn damaged(file: &Path) -> Error {
         let detail = "the checksum does not match, or it is cut short";
         Error::corruption(file, FRONT_BYTES as u64, detail)

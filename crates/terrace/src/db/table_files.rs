@@ -256,7 +256,7 @@ impl<'a> TableFiles<'a> {
         }
     }
 
-    /// Returns the same, whose level is not known yet.
+    /// Returns the same for tables of a level that is not known yet.
     pub(crate) fn untimed(self) -> Self {
         TableFiles {
             times: None,

@@ -25,7 +25,7 @@ const SOURCES: [&str; 2] = [CALIBRATED_ON, "A"];
 const CALIBRATED_ON_OF_FIVE: &str = "E5";
 /// Processor time of the two changes of threads around a read that waits. Instant devices have no waits.
 const WAIT_CPU_US: f64 = 3.0;
-/// Pairs that differ by less, or whose repeats overlap, are left out of the check, %.
+/// Pairs that differ by less, or have repeats that overlap, are left out of the check, %.
 const PAIR_PERCENT: f64 = 2.0 * SMALL_PERCENT;
 
 /// The prediction for a placement.
@@ -52,7 +52,7 @@ pub struct Check {
     pub memory: Memory,
     /// The placement whose traffic was known.
     pub from: String,
-    /// Pairs of placements whose measured throughput differs by more than a tenth, and whose repeats lie apart.
+    /// Pairs of placements whose measured throughput differs by more than a tenth, with repeats that lie apart.
     pub pairs: usize,
     /// Pairs that the predictions order as the measurements do.
     pub ordered: usize,

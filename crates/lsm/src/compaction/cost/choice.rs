@@ -11,7 +11,7 @@ const MAX_PLACEMENTS: usize = 4096;
 const MAX_CHOSEN: usize = 64;
 /// Steps of the search for each placement that it may find. One placement takes up to [`MAX_CHOSEN`].
 const STEPS_EACH: usize = MAX_CHOSEN;
-/// Part of the greatest throughput from which on a placement counts as as fast.
+/// Part of the greatest throughput from which on a placement counts as no slower.
 const ALIKE: f64 = 0.99;
 
 /// The order of levels on tiers.

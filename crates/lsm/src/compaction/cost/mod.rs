@@ -157,10 +157,9 @@ pub struct Load {
 /// The part of a store that bounds its throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The threads, whose longest part of a request is that on a processor, or the wait for one. More threads bring
-    /// more.
+    /// The threads: a request is longest on a processor, or waits longest for one. More threads bring more.
     Threads,
-    /// The threads, whose longest part of a request is the wait for the device of a tier. More threads bring more.
+    /// The threads: a request waits longest for the device of a tier. More threads bring more.
     Wait(usize),
     /// The processors, which have no idle time.
     Processors,
