@@ -158,8 +158,8 @@ impl Background {
     pub(crate) fn answer(&self, poison: &Error) {
         for worker in self.workers() {
             let mut state = worker.state.lock();
-            state.rounds += 1;
-            state.last = Some(Err(poison.clone()));
+            let step = state.begin();
+            state.end(step, Err(poison.clone()));
             worker.ended.notify_all();
         }
     }
@@ -205,13 +205,42 @@ struct State {
     stopped: bool,
     /// The threads that are inside the step.
     running: Vec<ThreadId>,
+    /// Steps that began.
+    begun: u64,
     /// Steps that ended, well or not.
     rounds: u64,
-    /// Outcome of the last step.
-    last: Option<Result<bool>>,
+    /// The step that ended last, and its outcome.
+    last: Option<Ended>,
     failures: u64,
     last_failure: Option<Error>,
     handles: Vec<JoinHandle<()>>,
+}
+
+struct Ended {
+    /// The number of the step.
+    step: u64,
+    outcome: Result<bool>,
+}
+
+impl State {
+    /// Counts a step, and returns its number.
+    fn begin(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun
+    }
+
+    fn end(&mut self, step: u64, outcome: Result<bool>) {
+        self.rounds += 1;
+        self.last = Some(Ended { step, outcome });
+    }
+
+    /// Returns what the last step says to a caller that waits since the step `begun` was the latest. An earlier
+    /// step that found nothing says nothing: it may have looked before there was work.
+    fn answer_since(&self, begun: u64) -> Option<Result<bool>> {
+        let last = self.last.as_ref()?;
+        let looked_before = last.step <= begun && matches!(last.outcome, Ok(false));
+        (!looked_before).then(|| last.outcome.clone())
+    }
 }
 
 impl Worker {
@@ -293,6 +322,7 @@ impl Worker {
         }
         let this = thread::current().id();
         state.running.push(this);
+        let step = state.begin();
         drop(state);
         let done = store.guard(self.name, || (self.step)(store));
         // A caller's code has forked in the step: others may hold the lock below for ever.
@@ -311,12 +341,11 @@ impl Worker {
         }
         let mut state = self.state.lock();
         state.running.retain(|&other| other != this);
-        state.rounds += 1;
         if let Err(error) = &done {
             state.failures += 1;
             state.last_failure = Some(error.clone());
         }
-        state.last = Some(done.clone());
+        state.end(step, done.clone());
         drop(state);
         self.ended.notify_all();
         done
@@ -355,14 +384,16 @@ impl Worker {
         let mut state = self.state.lock();
         state.wishes += 1;
         self.wished.notify_all();
-        let rounds = state.rounds;
-        while state.rounds == rounds && !state.stopped {
+        let (rounds, begun) = (state.rounds, state.begun);
+        while !state.stopped {
+            if state.rounds != rounds
+                && let Some(answer) = state.answer_since(begun)
+            {
+                return answer;
+            }
             self.ended.wait(state.waitable());
         }
-        if state.stopped {
-            return Err(Error::Closed);
-        }
-        state.last.clone().unwrap_or(Ok(false))
+        Err(Error::Closed)
     }
 
     fn stop(&self) {
@@ -385,3 +416,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;

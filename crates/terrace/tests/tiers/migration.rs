@@ -218,6 +218,9 @@ fn a_table_does_not_go_back_for_an_hour() {
     assert_eq!(tiers(), [1, 0]);
     keyspace.set_options(in_tier("slow")).unwrap();
     assert_eq!(tiers(), [1, 0], "it has just come from there");
+    let explained = db.placed_tables(&keyspace).unwrap();
+    let reason = &explained[0].reason;
+    assert!(reason.contains("moved within the hour"), "{reason}");
     for _ in 0..3600 {
         calendar.unix_seconds();
     }

@@ -44,8 +44,13 @@ impl Store {
         let outlook = self.outlook();
         let surroundings = outlook.of_tables(self.form_of(levels));
         let name = |number: u8| self.files.space.name_of(number);
+        let now_seconds = self.lifecycle.clock.unix_seconds();
+        let moves = self.files.migrations.moves_of_late(now_seconds);
         let tables = levels.tables().map(|(place, table)| {
-            let facts = outlook.facts(place, table);
+            let facts = TableFacts {
+                has_moved: moves.contains_key(&table.number),
+                ..outlook.facts(place, table)
+            };
             let described = NewTable {
                 level: facts.level,
                 age_seconds: facts.age_seconds,
@@ -84,6 +89,11 @@ fn reason(
         return "its tier takes no new tables, and it goes elsewhere when there is room".to_owned();
     }
     let is_there = tier == first;
+    if !is_there && table.has_moved && !surroundings.options.placement.is_by_reads() {
+        return format!(
+            "{first} would be asked first now; the table has moved within the hour, and stays"
+        );
+    }
     match surroundings.options.placement {
         Placement::Levels if surroundings.options.tier_of(usize::from(level)) == Some(first) => {
             match is_there {

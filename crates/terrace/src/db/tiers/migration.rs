@@ -72,7 +72,7 @@ impl Migrations {
     }
 
     /// Returns the tables that moved within the last hour, each with the number of its moves.
-    fn moves_of_late(&self, now_seconds: u64) -> BTreeMap<u64, usize> {
+    pub(super) fn moves_of_late(&self, now_seconds: u64) -> BTreeMap<u64, usize> {
         let late = self.late.lock();
         let is_late = |past: &&Past| now_seconds.saturating_sub(past.seconds) < STAYS_SECONDS;
         let mut moves = BTreeMap::new();
