@@ -17,8 +17,6 @@ mod sections;
 mod setting;
 mod store;
 mod table_rows;
-#[cfg(test)]
-mod tests;
 mod traffic;
 
 use serde::{Deserialize, Serialize};

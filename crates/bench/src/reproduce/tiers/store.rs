@@ -21,6 +21,9 @@ use crate::operation::Stream;
 use crate::settings::Settings;
 use crate::stores::NOTHING;
 
+#[cfg(test)]
+mod tests;
+
 /// Name of the tree's keyspace.
 const KEYSPACE: &str = "linkbench";
 
