@@ -100,6 +100,8 @@ pub(crate) struct Reservation {
     book: Arc<SpaceBook>,
     tier: u8,
     bytes: u64,
+    /// The part of the bytes that is the tier's margin; `None` if the size was no guess.
+    margin_bytes: Option<u64>,
 }
 
 impl Drop for Reservation {
@@ -126,7 +128,15 @@ impl Reservation {
             return Ok(());
         };
         let more_bytes = file_bytes.saturating_sub(self.bytes);
-        account.margin_bytes = more_bytes.max(account.margin_bytes / 2);
+        if let Some(margin_bytes) = self.margin_bytes {
+            // Of a guess with its margin, not of the guess: else it would stay at half of the error.
+            account.margin_bytes = match more_bytes {
+                0 => account.margin_bytes / 2,
+                _ => account
+                    .margin_bytes
+                    .max(margin_bytes.saturating_add(more_bytes)),
+            };
+        }
         // The reserve takes a guess that was too low; the next one is higher. The disk has taken the file.
         let capacity_bytes = account.tier.capacity_bytes;
         if capacity_bytes > 0 && account.room_within(u64::MAX, true) < more_bytes {
@@ -316,11 +326,15 @@ impl SpaceBook {
         bytes: u64,
     ) -> Result<Reservation> {
         let mut failure = None;
-        for &tier in &destination.tiers {
-            match self.reserve_in(tier, bytes, destination) {
-                Ok(Some(reservation)) => return Ok(reservation),
-                Ok(None) => {}
-                Err(error) => failure = failure.or(Some(error)),
+        // No reserve is touched while another tier has other room.
+        let passes = [false, true].into_iter();
+        for takes_reserve in passes.take(1 + usize::from(destination.takes_reserve)) {
+            for &tier in &destination.tiers {
+                match self.reserve_in(tier, bytes, takes_reserve, destination.is_exact) {
+                    Ok(Some(reservation)) => return Ok(reservation),
+                    Ok(None) => {}
+                    Err(error) => failure = failure.or(Some(error)),
+                }
             }
         }
         let accounts = self.accounts.lock();
@@ -339,14 +353,15 @@ impl SpaceBook {
         self: &Arc<Self>,
         tier: u8,
         bytes: u64,
-        destination: &Destination,
+        takes_reserve: bool,
+        is_exact: bool,
     ) -> Result<Option<Reservation>> {
         let Some(directory) = self.directory_of_open(tier) else {
             return Ok(None);
         };
         if !self.is_limited() {
             // The disk alone says when it is full.
-            return Ok(Some(self.reservation(tier, 0)));
+            return Ok(Some(self.reservation(tier, 0, None)));
         }
         let free_bytes = directory.free_space_bytes()?;
         let mut accounts = self.accounts.lock();
@@ -354,16 +369,13 @@ impl SpaceBook {
         let Some(account) = found.filter(|account| account.is_open()) else {
             return Ok(None);
         };
-        let margin_bytes = match destination.is_exact {
-            true => 0,
-            false => account.margin_bytes,
-        };
-        let bytes = bytes.saturating_add(margin_bytes);
-        if account.room_within(free_bytes, destination.takes_reserve) < bytes {
+        let margin_bytes = (!is_exact).then_some(account.margin_bytes);
+        let bytes = bytes.saturating_add(margin_bytes.unwrap_or(0));
+        if account.room_within(free_bytes, takes_reserve) < bytes {
             return Ok(None);
         }
         account.reserved_bytes += bytes;
-        Ok(Some(self.reservation(tier, bytes)))
+        Ok(Some(self.reservation(tier, bytes, margin_bytes)))
     }
 
     fn directory_of_open(&self, tier: u8) -> Option<Arc<dyn Directory>> {
@@ -374,11 +386,17 @@ impl SpaceBook {
             .clone()
     }
 
-    fn reservation(self: &Arc<Self>, tier: u8, bytes: u64) -> Reservation {
+    fn reservation(
+        self: &Arc<Self>,
+        tier: u8,
+        bytes: u64,
+        margin_bytes: Option<u64>,
+    ) -> Reservation {
         Reservation {
             book: Arc::clone(self),
             tier,
             bytes,
+            margin_bytes,
         }
     }
 
@@ -424,3 +442,6 @@ impl SpaceBook {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
