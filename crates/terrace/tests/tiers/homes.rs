@@ -101,6 +101,27 @@ fn profiles_give_the_order_of_tiers_where_all_are_known() {
     assert_eq!(db.tiers()[2].profile, Some(DeviceProfile::WD10EZEX));
 }
 
+/// Two tiers of one name could not be told apart by an operator who drains or removes one.
+#[test]
+fn the_stores_own_directory_takes_no_other_tiers_name() {
+    let disk = disk();
+    Db::open(STORE, three(&disk)).unwrap().close().unwrap();
+    let before = disk.list(Path::new(STORE)).unwrap();
+    let renamed = Options {
+        tiers: vec![TierOptions::of_store("slow")],
+        ..options(&disk)
+    };
+    let error = Db::open(STORE, renamed).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("slow is the name of another tier"),
+        "{error}"
+    );
+    assert_eq!(disk.list(Path::new(STORE)).unwrap(), before);
+    Db::open(STORE, three(&disk)).unwrap();
+}
+
 #[test]
 fn a_tier_that_moved_is_found_where_the_option_says() {
     let first = disk();

@@ -52,6 +52,10 @@ impl Store {
             given,
             (path, number, &others),
         )?;
+        // Before the tier is there: without the threads nothing would move, and a caller would wait for ever.
+        if self.options.background == Background::Threads {
+            self.start_placement()?;
+        }
         self.record_tier(&mut ledger, record.clone())?;
         let (directory, meters) = TierMeters::of_other(directory);
         self.files.data.add_tier(number, Arc::clone(&directory));
@@ -59,9 +63,6 @@ impl Store {
         self.files.time_reads_of_levels();
         self.files.tier_locks.lock().push((number, lock));
         drop(ledger);
-        if self.options.background == Background::Threads {
-            self.start_placement()?;
-        }
         self.lifecycle.background.migration_wanted(self);
         Ok(())
     }
@@ -91,6 +92,8 @@ impl Store {
         let mut ledger = self.manifest_log.ledger.lock();
         let tier = self.files.tier_beside_own(name)?;
         let space = &self.files.space;
+        // A tier with files stays as it is: its tables would leave it as if it were drained.
+        self.files.check_empty(&ledger, &tier)?;
         // From here on no job reserves space there; those that have done so count.
         space.set_state(tier.number, TierUse::Draining);
         let removed = self

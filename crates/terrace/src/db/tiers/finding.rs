@@ -74,6 +74,7 @@ pub(crate) fn settle(
             found.records.push(record);
         }
     }
+    check_own_name(&found.records)?;
     search.check_apart(&directories)?;
     for (record, (number, directory)) in found.records.iter().skip(1).zip(directories) {
         match directory {
@@ -98,6 +99,18 @@ pub(crate) fn settle(
     };
     found.changed = found.records.iter().filter(is_changed).cloned().collect();
     Ok(found)
+}
+
+/// Checks that the store's own directory has no name of another tier: operators tell tiers by their names.
+fn check_own_name(records: &[TierRecord]) -> Result<()> {
+    let mut records = records.iter();
+    let own = records.next().map(|own| &own.name);
+    match own.filter(|own| records.any(|other| other.name == **own)) {
+        Some(own) => Err(Error::invalid(format!(
+            "tiers.name: {own} is the name of another tier of the store; give its own directory another"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn unnamed_own() -> TierRecord {
