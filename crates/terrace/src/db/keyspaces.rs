@@ -23,6 +23,7 @@ use terrace_lsm::levels::{
 
 use crate::db::Store;
 use crate::db::owners::Reads;
+use crate::options::Background;
 use crate::{Error, KeyspaceId, Result};
 
 /// The longest name of a keyspace.
@@ -131,6 +132,9 @@ impl Store {
         self.compactor.jobs.forget(dropped, |built| {
             let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
         });
+        if self.options.background == Background::Threads {
+            self.lifecycle.background.compaction_wanted(self);
+        }
         self.lifecycle.background.deletion_wanted(self);
         Ok(())
     }

@@ -82,6 +82,20 @@ fn a_merge_is_put_off_that_has_no_space_beside_another() {
     assert!(begin(&jobs, choice(2, Reason::AskedFor), 399).1);
 }
 
+/// A merge waited for the space of another one, whose keyspace was dropped, until some later merge ended.
+#[test]
+fn a_merge_of_a_dropped_keyspace_gives_its_space_back() {
+    let jobs = Jobs::default();
+    let (first, _) = begin(&jobs, choice(1, Reason::AskedFor), 399);
+    begin(&jobs, choice(2, Reason::AskedFor), 399);
+    assert_eq!(claims(&jobs), 2);
+    jobs.divided(first, vec![slice()], Arc::default());
+    let rounds = jobs.board.lock().rounds;
+    jobs.forget(KeyspaceId::DEFAULT, |_| panic!("nothing is built"));
+    assert_eq!(claims(&jobs), 0);
+    assert!(jobs.board.lock().rounds > rounds, "callers look again");
+}
+
 #[test]
 fn alone_or_of_level_0_it_goes_on_slice_by_slice() {
     let jobs = Jobs::default();
