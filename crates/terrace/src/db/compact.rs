@@ -290,7 +290,7 @@ impl Store {
             self.lifecycle.check_process()?;
             self.check_writable()?;
             match self.lifecycle.background.wait_for_compaction(self) {
-                Ok(true) => {}
+                Ok(true) => attempts = 1,
                 Ok(false) => return Ok(()),
                 // A table that outgrew its reservation found its tier full. The next attempt reserves more, or goes
                 // to another tier.

@@ -82,8 +82,11 @@ impl Store {
             let removed = self.files.remove_first(&mut waiting);
             drop(waiting);
             self.metrics.tell(removed.into_iter().collect());
-            // There is room for one more.
-            self.lifecycle.background.migration_wanted(self);
+            // There is room for one more. Without threads the next compaction asks for it: a migration asks for
+            // deletions, and two callers in these steps would wait for each other.
+            if self.options.background == Background::Threads {
+                self.lifecycle.background.migration_wanted(self);
+            }
             return Ok(true);
         }
         let hurried = waiting.files.len() > MOST_WAITING;

@@ -1,19 +1,21 @@
 //! Tables that move: failures of every operation, a compaction that takes the table, and readers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace::{Background, Db, Error, EventKind, KeyspaceOptions, Options, TierOptions};
 use terrace_storage::{
-    Clock, FailingStorage, Fault, FaultFilter, FaultPlan, OpenMode, OpenOptions, Operation,
-    Purpose, SimulatedStorage, Storage,
+    Clock, DirectoryLayer, FailingStorage, Fault, FaultFilter, FaultPlan, File, FileCall,
+    FileLayer, LayeredFile, LayeredStorage, OpenMode, OpenOptions, Operation, Purpose,
+    SimulatedStorage, Storage,
 };
 
 use super::support::gated::{Opened, gated};
 use super::support::script::Calendar;
-use super::{SLOW, STORE, check, disk, fill, options, table_bytes, with_level_tiers};
+use super::support::within::{wait_until, within};
+use super::{MIDDLE, SLOW, STORE, check, disk, fill, options, table_bytes, with_level_tiers};
 
 /// Returns the options with a slow tier that all levels ask for.
 fn with_slow(options: Options) -> Options {
@@ -351,21 +353,165 @@ fn a_damaged_table_is_not_copied() {
         .map(|entry| entry.name)
         .find(|name| name.ends_with(".table"));
     let path = Path::new(SLOW).join(name.unwrap());
-    let file = disk
-        .open(&path, OpenOptions::buffered(OpenMode::ReadWrite))
-        .unwrap();
-    let byte = file.read_vec_at(1, 300, Purpose::Other).unwrap()[0];
-    file.write_at(&[byte ^ 1], 300, Purpose::Other).unwrap();
+    flip(&disk, &path);
     let db = Db::open(STORE, with_slow(options(&disk))).unwrap();
     db.drain_tier("slow").unwrap();
     let statistics = db.statistics();
     assert_eq!(statistics.step_failures, 1);
     let error = statistics.last_error.unwrap();
-    assert!(matches!(error, Error::Corruption { .. }), "{error}");
+    // The copy is gone again, so the table is named.
+    assert!(
+        matches!(&error, Error::Corruption { file, .. } if *file == path),
+        "{error}"
+    );
     assert_eq!(table_bytes(&disk, STORE), db.tiers()[0].files_bytes);
     // It keeps no other table from moving.
     while db.wait_for_migration().unwrap() {}
     assert_eq!(db.tiers()[1].tables, 1);
     let problems = db.verify(|_, _| ()).unwrap().problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
+}
+
+fn flip(disk: &SimulatedStorage, path: &Path) {
+    let options = OpenOptions::buffered(OpenMode::ReadWrite);
+    let file = disk.open(path, options).unwrap();
+    let byte = file.read_vec_at(1, 300, Purpose::Other).unwrap()[0];
+    file.write_at(&[byte ^ 1], 300, Purpose::Other).unwrap();
+}
+
+/// A device that changes a byte of some copies.
+#[derive(Clone, Debug)]
+struct Spoils {
+    disk: SimulatedStorage,
+    path: PathBuf,
+    left: Arc<AtomicU64>,
+}
+
+impl DirectoryLayer for Spoils {
+    type Call = ();
+
+    fn begin(&self, _: Operation, _: &Path, _: &[&str]) -> terrace_storage::Result<()> {
+        Ok(())
+    }
+
+    fn wrap(&self, file: Arc<dyn File>, directory: &Path, name: &str) -> Arc<dyn File> {
+        let path = directory.join(name);
+        let layer = Spoils {
+            path,
+            ..self.clone()
+        };
+        Arc::new(LayeredFile::new(file, layer))
+    }
+}
+
+impl FileLayer for Spoils {
+    type Call = ();
+
+    fn begin(&self, _: FileCall) -> terrace_storage::Result<()> {
+        Ok(())
+    }
+
+    fn succeeded(&self, call: FileCall) {
+        let is_copied = matches!(call, FileCall::Write { purpose: Purpose::Migration, bytes, .. } if bytes > 300);
+        if is_copied && self.left.load(Ordering::Relaxed) > 0 {
+            self.left.fetch_sub(1, Ordering::Relaxed);
+            flip(&self.disk, &self.path);
+        }
+    }
+}
+
+/// The table passed for damaged, and a drain never ended.
+#[test]
+fn a_copy_that_came_out_damaged_is_made_again() {
+    let disk = disk();
+    filled(&disk);
+    let layer = Spoils {
+        disk: disk.clone(),
+        path: PathBuf::new(),
+        left: Arc::new(AtomicU64::new(1)),
+    };
+    let options = Options {
+        storage: Arc::new(LayeredStorage::within(Arc::new(disk.clone()), layer)),
+        ..with_slow(options(&disk))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    db.drain_tier("slow").unwrap();
+    let statistics = db.statistics();
+    assert_eq!(statistics.step_failures, 1);
+    let error = statistics.last_error.unwrap();
+    assert!(error.to_string().contains("differs"), "{error}");
+    while db.wait_for_migration().unwrap() {}
+    check_moved(&db, &disk);
+}
+
+/// The first keyspace with anything to move came first, whatever it was.
+#[test]
+fn a_drained_tier_goes_before_moves_of_other_keyspaces() {
+    let disk = disk();
+    filled(&disk);
+    let (storage, gate) = gated(&disk, Purpose::Migration);
+    let _opened = Opened(&gate);
+    let options = Options {
+        storage,
+        background: Background::Threads,
+        tiers: vec![
+            TierOptions::new("slow", SLOW),
+            TierOptions::new("middle", MIDDLE),
+        ],
+        ..with_level_tiers(options(&disk), &["store"])
+    };
+    let db = Db::open(STORE, options).unwrap();
+    wait_until("a table moves", || gate.held() > 0);
+    assert!(db.tiers()[1].tables > 1);
+    let in_middle = KeyspaceOptions {
+        level_tiers: vec!["middle".to_owned()],
+        ..KeyspaceOptions::default()
+    };
+    let other = db.create_keyspace("other", in_middle).unwrap();
+    other.put("key", "value").unwrap();
+    db.flush().unwrap();
+    db.drain_tier("middle").unwrap();
+    gate.heal();
+    while db.wait_for_migration().unwrap() {}
+    let moved = db
+        .events()
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::TableMigrated { from, .. } => Some(from),
+            _ => None,
+        });
+    let moved: Vec<String> = moved.collect();
+    assert!(moved.len() > 2, "{moved:?}");
+    assert_eq!(moved[..2], ["slow", "middle"], "{moved:?}");
+}
+
+/// The deletion waited for the migration, which waits for deletions itself.
+#[test]
+fn a_deletion_without_threads_does_not_wait_for_a_migration() {
+    let disk = disk();
+    filled(&disk);
+    let (storage, gate) = gated(&disk, Purpose::Migration);
+    let _opened = Opened(&gate);
+    let options = Options {
+        storage,
+        ..with_slow(options(&disk))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    let other = db
+        .create_keyspace("other", KeyspaceOptions::default())
+        .unwrap();
+    other.put("key", "value").unwrap();
+    db.flush().unwrap();
+    drop(other);
+    let mover = db.clone();
+    let mover = std::thread::spawn(move || mover.drain_tier("slow"));
+    wait_until("a table moves", || gate.held() > 0);
+    let dropper = db.clone();
+    within("the drop of a keyspace", move || {
+        dropper.drop_keyspace("other").unwrap()
+    });
+    gate.heal();
+    mover.join().unwrap().unwrap();
+    while db.wait_for_migration().unwrap() {}
+    check_moved(&db, &disk);
 }

@@ -84,24 +84,26 @@ pub fn next_migration(
         migration.filter(|migration| !table.has_moved || by_its_reads(migration.why))
     });
     moves.min_by(|a, b| {
-        rank(a)
-            .cmp(&rank(b))
+        a.rank()
+            .cmp(&b.rank())
             .then(warmth(a).total_cmp(&warmth(b)))
             .then(a.table.number.cmp(&b.table.number))
     })
 }
 
-/// Returns the order of migrations, the most urgent first.
-fn rank(migration: &Migration) -> (u8, u8) {
-    let level = migration.table.level;
-    match migration.why {
-        MigrationReason::Draining => (0, level),
-        MigrationReason::LevelsAbove => (1, u8::MAX - level),
-        MigrationReason::Pinned => (2, level),
-        MigrationReason::LevelTier | MigrationReason::Age => (3, level),
-        MigrationReason::Hot => (4, 0),
-        MigrationReason::Cold => (5, 0),
-        MigrationReason::Room => (6, level),
+impl Migration {
+    /// Returns the order of migrations, the most urgent first.
+    pub fn rank(&self) -> (u8, u8) {
+        let level = self.table.level;
+        match self.why {
+            MigrationReason::Draining => (0, level),
+            MigrationReason::LevelsAbove => (1, u8::MAX - level),
+            MigrationReason::Pinned => (2, level),
+            MigrationReason::LevelTier | MigrationReason::Age => (3, level),
+            MigrationReason::Hot => (4, 0),
+            MigrationReason::Cold => (5, 0),
+            MigrationReason::Room => (6, level),
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! have come before they were known well.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,7 +22,9 @@ use terrace_lsm::data_files::{Placed, Stage};
 use terrace_lsm::levels::{Edit, KeyspaceLevels, Table, TableMigrated, Version};
 use terrace_lsm::sync::Mutex;
 use terrace_lsm::table::{BlockCache, TableReader};
-use terrace_storage::{Directory, File, LayeredDirectory, OpenMode, OpenOptions, Purpose};
+use terrace_storage::{
+    self as storage, Directory, File, LayeredDirectory, OpenMode, OpenOptions, Operation, Purpose,
+};
 
 use super::parts::{Parts, ReadInParts};
 use super::space::Destination;
@@ -65,7 +68,7 @@ impl Migrations {
     fn remember(&self, past: Past) {
         let mut late = self.late.lock();
         late.push_back(past);
-        late.retain(|other| past.seconds.saturating_sub(other.seconds) < STAYS_SECONDS);
+        late.retain(|other| past.seconds.abs_diff(other.seconds) < STAYS_SECONDS);
         while late.len() > MAX_REMEMBERED {
             late.pop_front();
         }
@@ -74,7 +77,8 @@ impl Migrations {
     /// Returns the tables that moved within the last hour, each with the number of its moves.
     pub(super) fn moves_of_late(&self, now_seconds: u64) -> BTreeMap<u64, usize> {
         let late = self.late.lock();
-        let is_late = |past: &&Past| now_seconds.saturating_sub(past.seconds) < STAYS_SECONDS;
+        // A clock may be set back.
+        let is_late = |past: &&Past| now_seconds.abs_diff(past.seconds) < STAYS_SECONDS;
         let mut moves = BTreeMap::new();
         for past in late.iter().filter(is_late) {
             *moves.entry(past.table).or_default() += 1;
@@ -120,6 +124,7 @@ impl Store {
             return Ok(false);
         };
         let migrated = self.migrate(&planned);
+        let migrated = migrated.map_err(|error| self.cause_of(&planned, error));
         let (migrations, number) = (&self.files.migrations, planned.table.number);
         match &migrated {
             Err(error) => migrations.note_failure(number, error),
@@ -175,7 +180,7 @@ impl Store {
             let mut tiers = outlook.tiers.iter();
             tiers.any(|known| known.number == tier && !known.is_open)
         };
-        version.keyspaces.values().find_map(|levels| {
+        let planned = version.keyspaces.values().filter_map(|levels| {
             let taken = self.compactor.jobs.taken_of(levels.id);
             let may_go = |table: &Table| {
                 let number = table.number;
@@ -192,7 +197,8 @@ impl Store {
             let surroundings = outlook.of_tables(self.form_of(levels));
             let migration = next_migration(&surroundings, tables)?;
             self.planned(levels, migration)
-        })
+        });
+        planned.min_by_key(|planned| planned.migration.rank())
     }
 
     fn planned(&self, levels: &KeyspaceLevels, migration: Migration) -> Option<Planned> {
@@ -233,6 +239,26 @@ impl Store {
             _ => self.files.remove_copy(placed, table.size_bytes),
         }
         installed.map(drop)
+    }
+
+    /// Returns the damage of a table whose copy was found damaged. If the table is sound, the copy's device is the
+    /// cause, and the copy may come out well the next time.
+    fn cause_of(&self, planned: &Planned, error: Error) -> Error {
+        let (Error::Corruption { file, .. } | Error::Unsupported { file, .. }) = &error else {
+            return error;
+        };
+        let source = self.files.data.at(planned.table.placed());
+        let part_bytes = self.files.parts_of(planned).checked_bytes;
+        match source
+            .and_then(|(directory, name)| self.check_copy(planned, directory, &name, part_bytes))
+        {
+            Err(of_table) => of_table,
+            Ok(_) => {
+                let cause =
+                    io::Error::other(format!("the copy differs from what was written: {error}"));
+                storage::Error::new(Operation::Read, file, cause).into()
+            }
+        }
     }
 
     fn create_copy(&self, planned: &Planned, placed: Placed) -> Result<Arc<dyn File>> {
