@@ -20,6 +20,40 @@ fn filled(disk: &SimulatedStorage) {
     assert!(table_bytes(disk, SLOW) > 0);
 }
 
+/// Returns the name of the first table in the slow tier.
+fn a_slow_table(disk: &SimulatedStorage) -> String {
+    let names = disk.list(Path::new(SLOW)).unwrap().into_iter();
+    let mut names = names.map(|entry| entry.name);
+    names.find(|name| name.ends_with(".table")).unwrap()
+}
+
+fn flip(disk: &SimulatedStorage, path: &Path, offset: u64) {
+    let options = OpenOptions::buffered(OpenMode::ReadWrite);
+    let file = disk.open(path, options).unwrap();
+    let byte = file.read_vec_at(1, offset, Purpose::Other).unwrap()[0];
+    file.write_at(&[byte ^ 1], offset, Purpose::Other).unwrap();
+}
+
+/// Copies the first bytes of a file.
+fn copy_part(disk: &SimulatedStorage, from: &Path, to: &Path, part: u64) {
+    let source = disk
+        .open(from, OpenOptions::buffered(OpenMode::Read))
+        .unwrap();
+    let bytes = (source.length_bytes().unwrap() / part) as usize;
+    let bytes = source.read_vec_at(bytes, 0, Purpose::Other).unwrap();
+    let copy = OpenOptions::buffered(OpenMode::CreateNew);
+    let copy = disk.open(to, copy).unwrap();
+    copy.write_at(&bytes, 0, Purpose::Other).unwrap();
+}
+
+fn lose_manifest(disk: &SimulatedStorage) {
+    for entry in disk.list(Path::new(STORE)).unwrap() {
+        if entry.name.starts_with("MANIFEST") || entry.name == "CURRENT" {
+            disk.remove(&Path::new(STORE).join(&entry.name)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_store_without_damage_stays_as_it_is() {
     let disk = disk();
@@ -33,17 +67,7 @@ fn a_store_without_damage_stays_as_it_is() {
 fn a_damaged_table_of_another_tier_is_kept_aside_there_and_its_rest_is_taken() {
     let disk = disk();
     filled(&disk);
-    let names = disk.list(Path::new(SLOW)).unwrap().into_iter();
-    let name = names
-        .map(|entry| entry.name)
-        .find(|name| name.ends_with(".table"));
-    let path = Path::new(SLOW).join(name.unwrap());
-    let file = disk
-        .open(&path, OpenOptions::buffered(OpenMode::ReadWrite))
-        .unwrap();
-    let byte = file.read_vec_at(1, 300, Purpose::Other).unwrap()[0];
-    file.write_at(&[byte ^ 1], 300, Purpose::Other).unwrap();
-    drop(file);
+    flip(&disk, &Path::new(SLOW).join(a_slow_table(&disk)), 300);
     let report = repair(Path::new(STORE), options(&disk), |_, _| {}).unwrap();
     assert_eq!(report.damaged.len(), 1);
     let kept = report.damaged[0].kept_as.clone().unwrap();
@@ -61,11 +85,7 @@ fn a_damaged_table_of_another_tier_is_kept_aside_there_and_its_rest_is_taken() {
 fn a_lost_manifest_is_made_again_with_the_tiers_that_the_options_name() {
     let disk = disk();
     filled(&disk);
-    for entry in disk.list(Path::new(STORE)).unwrap() {
-        if entry.name.starts_with("MANIFEST") || entry.name == "CURRENT" {
-            disk.remove(&Path::new(STORE).join(&entry.name)).unwrap();
-        }
-    }
+    lose_manifest(&disk);
     let report = repair(Path::new(STORE), three(&disk), |_, _| {}).unwrap();
     assert!(report.is_changed());
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -91,4 +111,82 @@ fn a_missing_tier_keeps_a_repair_from_dropping_its_tables() {
         let error = repair(Path::new(STORE), options, |_, _| {}).unwrap_err();
         assert!(matches!(error, Error::TierLost { .. }), "{error}");
     }
+}
+
+/// The new manifest listed no table of the tier, and said nothing of it. When the tier was back, an opening
+/// removed its tables.
+#[test]
+fn a_repair_without_a_tier_and_a_whole_manifest_tells_of_its_tables() {
+    let disk = disk();
+    filled(&disk);
+    let slow = disk.list(Path::new(SLOW)).unwrap().into_iter();
+    let slow: Vec<String> = slow.map(|entry| entry.name).collect();
+    let tables = slow.iter().filter(|name| name.ends_with(".table")).count();
+    disk.create_directory(Path::new("/away")).unwrap();
+    let carry = |from: &str, to: &str| {
+        for name in &slow {
+            let (from, to) = (Path::new(from).join(name), Path::new(to).join(name));
+            copy_part(&disk, &from, &to, 1);
+            disk.remove(&from).unwrap();
+        }
+    };
+    carry(SLOW, "/away");
+    let mut names = disk.list(Path::new(STORE)).unwrap();
+    names.retain(|entry| entry.name.starts_with("MANIFEST"));
+    let manifest = names.last().unwrap();
+    let middle = manifest.length_bytes / 2;
+    flip(&disk, &Path::new(STORE).join(&manifest.name), middle);
+    let with = |accept_tier_loss| Options {
+        accept_tier_loss,
+        ..options(&disk)
+    };
+    let error = repair(Path::new(STORE), with(false), |_, _| {}).unwrap_err();
+    assert!(matches!(error, Error::TierLost { .. }), "{error}");
+    let report = repair(Path::new(STORE), with(true), |_, _| {}).unwrap();
+    let is_lost = |error: &Error| matches!(error, Error::TierLost { .. });
+    let lost = report.damaged.iter().filter(|table| is_lost(&table.error));
+    assert!((1..=tables).contains(&lost.count()), "{report:?}");
+    assert!(report.may_resurrect());
+    // The tier is the store's no more, and its files stay.
+    carry("/away", SLOW);
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    assert!(
+        db.tiers().iter().all(|tier| tier.name != "slow"),
+        "{:?}",
+        db.tiers()
+    );
+    db.close().unwrap();
+    let left = disk.list(Path::new(SLOW)).unwrap().into_iter();
+    let left: Vec<String> = left.map(|entry| entry.name).collect();
+    assert_eq!(left, slow);
+}
+
+/// A crash amid a migration leaves a part of a copy. The part passed for the table, as the first one found.
+#[test]
+fn a_part_of_a_copy_does_not_hide_the_table() {
+    let disk = disk();
+    filled(&disk);
+    let name = a_slow_table(&disk);
+    let (table, part) = (Path::new(SLOW).join(&name), Path::new(STORE).join(&name));
+    copy_part(&disk, &table, &part, 2);
+    lose_manifest(&disk);
+    let report = repair(Path::new(STORE), three(&disk), |_, _| {}).unwrap();
+    assert!(report.damaged.is_empty(), "{report:?}");
+    let db = Db::open(STORE, options(&disk)).unwrap();
+    check(&db, 0..300);
+}
+
+#[test]
+fn a_damaged_table_is_read_where_it_is_listed() {
+    let disk = disk();
+    filled(&disk);
+    let name = a_slow_table(&disk);
+    let (table, part) = (Path::new(SLOW).join(&name), Path::new(STORE).join(&name));
+    copy_part(&disk, &table, &part, 50);
+    flip(&disk, &table, 300);
+    let report = repair(Path::new(STORE), options(&disk), |_, _| {}).unwrap();
+    assert_eq!(report.damaged.len(), 1);
+    assert!(report.damaged[0].entries_kept > 0, "{report:?}");
+    let kept = report.damaged[0].kept_as.clone().unwrap();
+    assert_eq!(kept.parent(), Some(Path::new(SLOW)));
 }

@@ -28,8 +28,7 @@ impl Site {
     ) -> Result<()> {
         for (damaged, told) in tables.damaged.iter().zip(&mut report.damaged) {
             if damaged.is_there {
-                let placed = self.placed(damaged.number, Stage::Listed);
-                let (directory, name) = self.data.at(placed)?;
+                let (directory, name) = self.data.at(damaged.placed)?;
                 let aside = link_aside(&*directory, &name)?;
                 told.kept_as = Some(directory.shown(&aside));
             }

@@ -125,11 +125,19 @@ impl Site {
 
     /// Returns the numbers of the tables that have their names.
     pub(super) fn table_numbers(&self) -> Result<Vec<u64>> {
+        let places = self.table_places()?.into_iter();
+        let mut numbers: Vec<u64> = places.map(|placed| placed.file.number).collect();
+        numbers.dedup();
+        Ok(numbers)
+    }
+
+    /// Returns the places of the tables that have their names, in the order of their numbers.
+    pub(super) fn table_places(&self) -> Result<Vec<Placed>> {
         let listed = self.data.list()?.into_iter();
         let listed = listed.filter(|(_, stage)| *stage == Stage::Listed);
-        let mut numbers: Vec<u64> = listed.map(|(placed, _)| placed.file.number).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        let mut places: Vec<Placed> = listed.map(|(placed, _)| placed).collect();
+        places.sort_unstable_by_key(|placed| (placed.file.number, placed.tier));
+        Ok(places)
     }
 
     /// Returns the form of a keyspace's tables.
@@ -180,8 +188,9 @@ impl Site {
     }
 
     /// Opens the whole parts of a damaged table.
-    pub(super) fn open_damaged(&self, number: u64, stage: Stage) -> Result<Arc<TableReader>> {
-        let (directory, name) = self.data.at_stage(self.placed(number, stage), stage)?;
+    pub(super) fn open_damaged(&self, placed: Placed, stage: Stage) -> Result<Arc<TableReader>> {
+        let (directory, name) = self.data.at_stage(placed, stage)?;
+        let number = placed.file.number;
         TableReader::open_damaged(&*directory, &name, number, Arc::clone(&self.blocks))
     }
 

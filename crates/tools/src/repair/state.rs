@@ -11,7 +11,6 @@ use terrace::offline::{
     region_error, unissued, with_socket,
 };
 use terrace::{Durability, Error, KeyspaceId, Options, Result};
-use terrace_lsm::data_files::OWN_TIER;
 use terrace_lsm::levels::{
     ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
     TableMeta, Version, remains,
@@ -79,8 +78,9 @@ impl Basis {
         let (storage, store) = (&*site.storage, &site.directory);
         let (records, locks) = tiers::find(storage, store, &options, &self.state, &site.data)?;
         if !self.is_known {
-            let others = records.into_iter();
-            self.state.tiers = others.filter(|tier| tier.number != OWN_TIER).collect();
+            // One directory without limits needs no record.
+            let is_told = records.len() > 1 || records.iter().any(|tier| tier.capacity_bytes > 0);
+            self.state.tiers = if is_told { records } else { Vec::new() };
         }
         // Files there have numbers, too.
         for (_, entry) in site.data.entries()? {

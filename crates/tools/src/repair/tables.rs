@@ -7,9 +7,9 @@ use terrace::offline::{TableFiles, files};
 use terrace::{Error, Result};
 use terrace_lsm::compaction::merge::TableSink;
 use terrace_lsm::compaction::slices::Slice;
-use terrace_lsm::data_files::{FileId, Stage};
+use terrace_lsm::data_files::{FileId, Placed, Stage};
 use terrace_lsm::key::{InternalKey, Tag};
-use terrace_lsm::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, Version};
+use terrace_lsm::levels::{KeyRange, ObsoleteTables, Place, Table, TableMeta, TierUse, Version};
 use terrace_lsm::range_tombstones::RangeTombstone;
 use terrace_lsm::table::{TableProperties, TableReader, another_table, read_properties};
 use terrace_storage::ErrorKind;
@@ -21,6 +21,8 @@ use super::state::Basis;
 /// A table that cannot be kept as it is.
 pub(super) struct DamagedTable {
     pub(super) number: u64,
+    /// Where it lies. A migration may have left another file of its number.
+    pub(super) placed: Placed,
     pub(super) error: Error,
     /// How it was listed, and where; `None` if the manifest does not say, or not any more.
     pub(super) meta: Option<TableMeta>,
@@ -68,6 +70,7 @@ impl Examined {
                 }
                 Err(error) => examined.damaged.push(DamagedTable {
                     number: table.number,
+                    placed: table.placed(),
                     is_there: !is_missing(&error),
                     error: damage(error)?,
                     meta: Some((***table).clone()),
@@ -98,26 +101,34 @@ impl Examined {
         Ok(())
     }
 
-    /// Examines all tables in the directory, listed or not.
+    /// Examines all tables in the directories, listed or not. Of two files of one number, which a migration may
+    /// have left, a sound one counts.
     pub(super) fn all(
         site: &Site,
         basis: &mut Basis,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
-        let numbers = site.table_numbers()?;
+        let places = site.table_places()?;
         let obsolete = Arc::new(ObsoleteTables::default());
-        let (mut found, mut examined) = (Vec::new(), Examined::default());
+        let (mut found, mut examined) = (BTreeMap::new(), Examined::default());
         let mut seeds = Vec::new();
-        for (at, &number) in numbers.iter().enumerate() {
-            progress(at, numbers.len());
+        let mut damaged = BTreeMap::new();
+        for (at, &placed) in places.iter().enumerate() {
+            progress(at, places.len());
+            let number = placed.file.number;
+            let meta = basis.meta_of(number);
+            let is_listed = meta.is_some_and(|meta| meta.placed() == placed);
             // The verification refuses all that a strict opening does.
-            let checked = site.open_damaged(number, Stage::Listed).and_then(|reader| {
+            let checked = site.open_damaged(placed, Stage::Listed).and_then(|reader| {
                 seeds.push(reader.properties().hash_seed);
                 reader.verify()?;
                 Ok(reader.properties().clone())
             });
             match checked {
-                Ok(properties) => found.push((number, properties)),
+                Ok(properties) if is_listed || !found.contains_key(&number) => {
+                    found.insert(number, (placed, properties));
+                }
+                Ok(_) => {}
                 Err(error @ Error::Unsupported { .. }) => {
                     examined.unsupported.push(UnsupportedTable {
                         number,
@@ -125,30 +136,71 @@ impl Examined {
                         meta: basis.meta_of(number).cloned(),
                     });
                 }
-                Err(error) => examined.damaged(basis, number, damage(error)?),
+                Err(error) => {
+                    let error = damage(error)?;
+                    if is_listed || !damaged.contains_key(&number) {
+                        damaged.insert(number, (placed, error));
+                    }
+                }
             }
         }
-        progress(numbers.len(), numbers.len());
+        progress(places.len(), places.len());
+        for (number, (placed, error)) in damaged {
+            if !found.contains_key(&number) {
+                examined.damaged(basis, placed, error);
+            }
+        }
+        examined.give_up_lost_tiers(site, basis)?;
         if !basis.is_known
             && let Some(seed) = most_common(&seeds)
         {
             basis.state.identity.hash_seed = seed;
         }
-        for (number, properties) in found {
-            match meta_of_file(site, basis, number, &properties) {
+        for (placed, properties) in found.into_values() {
+            match meta_of_file(site, basis, placed, &properties) {
                 Ok(Some(meta)) => examined.sound.push(Arc::new(Table::new(meta, &obsolete))),
                 // It holds nothing.
                 Ok(None) => {}
-                Err(error) => examined.damaged(basis, number, error),
+                Err(error) => examined.damaged(basis, placed, error),
             }
         }
         Ok(examined)
     }
 
+    /// Notes the tables of tiers that the caller goes on without, and leaves these tiers. The new manifest lists none
+    /// of their tables, so a tier that comes back is not the store's: an opening would remove them.
+    fn give_up_lost_tiers(&mut self, site: &Site, basis: &mut Basis) -> Result<()> {
+        let version = Arc::clone(&basis.state.version);
+        for (_, table) in version.tables() {
+            let Err(error) = site.data.directory(table.tier) else {
+                continue;
+            };
+            let Error::TierLost { .. } = &error else {
+                return Err(error);
+            };
+            self.damaged.push(DamagedTable {
+                number: table.number,
+                placed: table.placed(),
+                error,
+                meta: Some((***table).clone()),
+                place: None,
+                is_there: false,
+            });
+        }
+        for tier in &mut basis.state.tiers {
+            if tier.state != TierUse::Removed && !site.data.is_present(tier.number) {
+                tier.state = TierUse::Removed;
+            }
+        }
+        Ok(())
+    }
+
     /// Notes a damaged file. The manifest says at most how it was listed once.
-    fn damaged(&mut self, basis: &Basis, number: u64, error: Error) {
+    fn damaged(&mut self, basis: &Basis, placed: Placed, error: Error) {
+        let number = placed.file.number;
         self.damaged.push(DamagedTable {
             number,
+            placed,
             error,
             meta: basis.meta_of(number).cloned(),
             place: None,
@@ -220,44 +272,36 @@ fn most_common(seeds: &[u64]) -> Option<u64> {
 fn meta_of_file(
     site: &Site,
     basis: &Basis,
-    number: u64,
+    placed: Placed,
     properties: &TableProperties,
 ) -> Result<Option<TableMeta>> {
+    let number = placed.file.number;
     if properties.hash_seed != basis.state.identity.hash_seed {
         let detail = "it is another store's table: its keys are hashed with another seed";
-        return Err(Error::corruption(
-            &site.data.path(site.placed(number, Stage::Listed)),
-            0,
-            detail,
-        ));
+        return Err(Error::corruption(&site.data.path(placed), 0, detail));
     }
     let listed = basis.meta_of(number);
     if listed.is_none() && !files::leaves_room(number) {
         let detail = "its number leaves no room for those to come";
-        return Err(Error::corruption(
-            &site.data.path(site.placed(number, Stage::Listed)),
-            0,
-            detail,
-        ));
+        return Err(Error::corruption(&site.data.path(placed), 0, detail));
     }
     // Numbers are not used twice, so even an old list describes a number's table.
     if listed.is_some_and(|meta| meta.identity != properties.identity) {
-        return Err(another_table(
-            &site.data.path(site.placed(number, Stage::Listed)),
-        ));
+        return Err(another_table(&site.data.path(placed)));
     }
-    if let Some(meta) = listed.filter(|meta| meta.is_described_by(properties)) {
-        return Ok(Some(meta.clone()));
-    }
-    let tier = site.placed(number, Stage::Listed).tier;
-    let meta = TableMeta::of_file(number, properties);
+    let listed = listed.filter(|meta| meta.is_described_by(properties));
+    let meta = listed
+        .cloned()
+        .or_else(|| TableMeta::of_file(number, properties));
+    // It may have moved since it was listed.
+    let tier = placed.tier;
     Ok(meta.map(|meta| TableMeta { tier, ..meta }))
 }
 
 impl DamagedTable {
     /// Writes the readable entries to a table of its own. `None` if there are none.
     pub(super) fn salvage(&self, site: &Site, basis: &Basis) -> Result<Option<TableMeta>> {
-        let reader = match site.open_damaged(self.number, Stage::Listed) {
+        let reader = match site.open_damaged(self.placed, Stage::Listed) {
             Ok(reader) => reader,
             Err(error) => return damage(error).map(|_| None),
         };

@@ -52,7 +52,8 @@ impl Site {
     /// the readable blocks are taken.
     pub(super) fn open_unlisted(&self, unlisted: &Unlisted) -> Result<Vec<Taken>> {
         let open = |number| {
-            let reader = self.open_damaged(number, Stage::Unlisted)?;
+            let reader =
+                self.open_damaged(self.placed(number, Stage::Unlisted), Stage::Unlisted)?;
             let damage = match reader.verify() {
                 Err(error @ Error::Corruption { .. }) => Some(error),
                 verified => verified.map(|_| None)?,
