@@ -290,7 +290,7 @@ impl Store {
             self.lifecycle.check_process()?;
             self.check_writable()?;
             match self.lifecycle.background.wait_for_compaction(self) {
-                Ok(true) => attempts = 1,
+                Ok(true) => {}
                 Ok(false) => return Ok(()),
                 // A table that outgrew its reservation found its tier full. The next attempt reserves more, or goes
                 // to another tier.
@@ -408,6 +408,17 @@ mod tests {
         db.compact().unwrap();
         assert_eq!(listener.failures.load(Ordering::Relaxed), before + 1);
         assert_eq!(db.get(b"key").unwrap().unwrap(), [3; 100]);
+        // Where it always fails, the caller hears of it. The beginning of a merge is no progress.
+        listener.to_fail.store(1000, Ordering::Relaxed);
+        for round in 4u8..8 {
+            db.put(b"key", [round; 100]).unwrap();
+            db.flush().unwrap();
+        }
+        let before = listener.failures.load(Ordering::Relaxed);
+        let error = db.compact().unwrap_err();
+        assert!(error.is_no_space(), "{error}");
+        let failures = listener.failures.load(Ordering::Relaxed) - before;
+        assert_eq!(failures, MAX_ATTEMPTS as usize);
     }
 
     /// A table of a level: its smallest and its largest key, and its bytes.

@@ -439,9 +439,37 @@ fn a_copy_that_came_out_damaged_is_made_again() {
     let statistics = db.statistics();
     assert_eq!(statistics.step_failures, 1);
     let error = statistics.last_error.unwrap();
-    assert!(error.to_string().contains("differs"), "{error}");
+    assert!(error.to_string().contains("came out damaged"), "{error}");
     while db.wait_for_migration().unwrap() {}
     check_moved(&db, &disk);
+}
+
+#[test]
+fn copies_that_always_come_out_damaged_end() {
+    let disk = disk();
+    filled(&disk);
+    let tables = disk.list(Path::new(SLOW)).unwrap();
+    let tables = tables
+        .iter()
+        .filter(|entry| entry.name.ends_with(".table"))
+        .count();
+    let layer = Spoils {
+        disk: disk.clone(),
+        path: PathBuf::new(),
+        left: Arc::new(AtomicU64::new(u64::MAX)),
+    };
+    let options = Options {
+        storage: Arc::new(LayeredStorage::within(Arc::new(disk.clone()), layer)),
+        ..with_slow(options(&disk))
+    };
+    let db = Db::open(STORE, options).unwrap();
+    db.drain_tier("slow").unwrap();
+    let failures = (0..100)
+        .take_while(|_| db.wait_for_migration().is_err())
+        .count();
+    assert_eq!(failures + 1, 3 * tables);
+    assert!(!db.wait_for_migration().unwrap());
+    check(&db, 0..150);
 }
 
 /// The first keyspace with anything to move came first, whatever it was.

@@ -43,6 +43,8 @@ const PAUSE_STEP: Duration = Duration::from_millis(20);
 const STAYS_SECONDS: u64 = 60 * 60;
 /// Moves of a table in that time.
 const MAX_MOVES: usize = 2;
+/// Damaged copies of a sound table after which it stays until the next opening.
+const MAX_BAD_COPIES: u32 = 3;
 /// Migrations that are remembered for that.
 const MAX_REMEMBERED: usize = 4096;
 
@@ -54,6 +56,8 @@ pub(crate) struct Migrations {
     failed: Mutex<BTreeSet<u64>>,
     /// Tables that cannot be copied whole. They stay.
     damaged: Mutex<BTreeSet<u64>>,
+    /// Copies of sound tables that came out damaged.
+    bad_copies: Mutex<BTreeMap<u64, u32>>,
     /// Whether a table has moved since all were in their places.
     has_moved: AtomicBool,
 }
@@ -84,6 +88,14 @@ impl Migrations {
             *moves.entry(past.table).or_default() += 1;
         }
         moves
+    }
+
+    /// Counts a copy of a sound table that came out damaged. Returns false after some of them.
+    fn may_copy_again(&self, table: u64) -> bool {
+        let mut bad_copies = self.bad_copies.lock();
+        let count = bad_copies.entry(table).or_default();
+        *count += 1;
+        *count < MAX_BAD_COPIES
     }
 
     fn note_failure(&self, table: u64, error: &Error) {
@@ -253,9 +265,13 @@ impl Store {
             .and_then(|(directory, name)| self.check_copy(planned, directory, &name, part_bytes))
         {
             Err(of_table) => of_table,
-            Ok(_) => {
-                let cause =
-                    io::Error::other(format!("the copy differs from what was written: {error}"));
+            Ok(true) if !self.files.migrations.may_copy_again(planned.table.number) => error,
+            Ok(is_sound) => {
+                let which = match is_sound {
+                    true => "the copy of a sound table",
+                    false => "the copy of a table that is wanted elsewhere",
+                };
+                let cause = io::Error::other(format!("{which} came out damaged: {error}"));
                 storage::Error::new(Operation::Read, file, cause).into()
             }
         }

@@ -337,7 +337,12 @@ impl SpaceBook {
                 }
             }
         }
-        let accounts = self.accounts.lock();
+        let mut accounts = self.accounts.lock();
+        // A margin is not to keep a small file from a tier for ever.
+        let is_asked = |account: &&mut Account| destination.tiers.contains(&account.tier.number);
+        for account in accounts.iter_mut().filter(is_asked) {
+            account.margin_bytes /= 2;
+        }
         let first = destination.tiers.first().unwrap_or(&OWN_TIER);
         let account = accounts.iter().find(|a| a.tier.number == *first);
         Err(match (failure, account.or(accounts.first())) {

@@ -10,7 +10,7 @@ const KIND: Kind = Kind {
 
 /// Has at least two levels hold tables. A compaction of stale copies may have left one.
 fn fill_two_levels(open: &Open<'_>) {
-    for number in 0..3u8 {
+    for number in 0..4u8 {
         let used = open
             .level_bytes()
             .iter()
