@@ -147,6 +147,14 @@ fn a_repair_without_a_tier_and_a_whole_manifest_tells_of_its_tables() {
     let lost = report.damaged.iter().filter(|table| is_lost(&table.error));
     assert!((1..=tables).contains(&lost.count()), "{report:?}");
     assert!(report.may_resurrect());
+    // Options that still name it make no new one.
+    let named = Options {
+        accept_tier_loss: false,
+        ..three(&disk)
+    };
+    let report = repair(Path::new(STORE), named, |_, _| {}).unwrap();
+    assert!(!report.is_changed(), "{report:?}");
+    assert!(disk.list(Path::new(SLOW)).unwrap().is_empty());
     // The tier is the store's no more, and its files stay.
     carry("/away", SLOW);
     let db = Db::open(STORE, options(&disk)).unwrap();
@@ -189,4 +197,18 @@ fn a_damaged_table_is_read_where_it_is_listed() {
     assert!(report.damaged[0].entries_kept > 0, "{report:?}");
     let kept = report.damaged[0].kept_as.clone().unwrap();
     assert_eq!(kept.parent(), Some(Path::new(SLOW)));
+}
+
+/// A crash behind a migration's edit leaves the old file, and it may be the last whole one.
+#[test]
+fn the_rest_of_a_damaged_table_is_read_from_a_whole_copy() {
+    let disk = disk();
+    filled(&disk);
+    let name = a_slow_table(&disk);
+    let (table, copy) = (Path::new(SLOW).join(&name), Path::new(STORE).join(&name));
+    copy_part(&disk, &table, &copy, 1);
+    flip(&disk, &table, 300);
+    let report = repair(Path::new(STORE), options(&disk), |_, _| {}).unwrap();
+    assert_eq!(report.damaged.len(), 1);
+    check(&Db::open(STORE, options(&disk)).unwrap(), 0..300);
 }

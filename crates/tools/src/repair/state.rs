@@ -13,7 +13,7 @@ use terrace::offline::{
 use terrace::{Durability, Error, KeyspaceId, Options, Result};
 use terrace_lsm::levels::{
     ArenaHome, Identity, MAX_NUMBER, Manifest, ManifestOptions, ManifestState, ManifestTail,
-    TableMeta, Version, remains,
+    TableMeta, TierUse, Version, remains,
 };
 use terrace_region::{HeaderState, Region};
 use terrace_storage::{Directory, Lock};
@@ -72,7 +72,9 @@ impl Basis {
     pub(super) fn find_tiers(&mut self, site: &Site) -> Result<Vec<Box<dyn Lock>>> {
         let mut options = site.options.clone();
         if self.is_known {
-            let names: Vec<&str> = self.state.tiers.iter().map(|tier| &*tier.name).collect();
+            let tiers = self.state.tiers.iter();
+            let used = tiers.filter(|tier| tier.state != TierUse::Removed);
+            let names: Vec<&str> = used.map(|tier| &*tier.name).collect();
             options.tiers.retain(|tier| names.contains(&&*tier.name));
         }
         let (storage, store) = (&*site.storage, &site.directory);

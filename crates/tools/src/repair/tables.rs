@@ -23,6 +23,8 @@ pub(super) struct DamagedTable {
     pub(super) number: u64,
     /// Where it lies. A migration may have left another file of its number.
     pub(super) placed: Placed,
+    /// The file that its entries are read from: that one, or a sound one that a migration has left.
+    pub(super) read_from: Placed,
     pub(super) error: Error,
     /// How it was listed, and where; `None` if the manifest does not say, or not any more.
     pub(super) meta: Option<TableMeta>,
@@ -71,6 +73,7 @@ impl Examined {
                 Err(error) => examined.damaged.push(DamagedTable {
                     number: table.number,
                     placed: table.placed(),
+                    read_from: sound_elsewhere(site, table)?.unwrap_or(table.placed()),
                     is_there: !is_missing(&error),
                     error: damage(error)?,
                     meta: Some((***table).clone()),
@@ -145,12 +148,6 @@ impl Examined {
             }
         }
         progress(places.len(), places.len());
-        for (number, (placed, error)) in damaged {
-            if !found.contains_key(&number) {
-                examined.damaged(basis, placed, error);
-            }
-        }
-        examined.give_up_lost_tiers(site, basis)?;
         if !basis.is_known
             && let Some(seed) = most_common(&seeds)
         {
@@ -158,12 +155,22 @@ impl Examined {
         }
         for (placed, properties) in found.into_values() {
             match meta_of_file(site, basis, placed, &properties) {
-                Ok(Some(meta)) => examined.sound.push(Arc::new(Table::new(meta, &obsolete))),
-                // It holds nothing.
-                Ok(None) => {}
-                Err(error) => examined.damaged(basis, placed, error),
+                // If it is none, it holds nothing.
+                Ok(meta) => {
+                    damaged.remove(&placed.file.number);
+                    let table = meta.map(|meta| Arc::new(Table::new(meta, &obsolete)));
+                    examined.sound.extend(table);
+                }
+                // A whole file of another store hides none of this one.
+                Err(error) => {
+                    damaged.entry(placed.file.number).or_insert((placed, error));
+                }
             }
         }
+        for (placed, error) in damaged.into_values() {
+            examined.damaged(basis, placed, error);
+        }
+        examined.give_up_lost_tiers(site, basis)?;
         Ok(examined)
     }
 
@@ -171,16 +178,24 @@ impl Examined {
     /// of their tables, so a tier that comes back is not the store's: an opening would remove them.
     fn give_up_lost_tiers(&mut self, site: &Site, basis: &mut Basis) -> Result<()> {
         let version = Arc::clone(&basis.state.version);
+        let sound = self.sound.iter().map(|table| table.number);
+        let damaged = self.damaged.iter().map(|table| table.number);
+        let told: BTreeSet<u64> = sound.chain(damaged).collect();
         for (_, table) in version.tables() {
             let Err(error) = site.data.directory(table.tier) else {
                 continue;
             };
+            // A migration may have left another file of it.
+            if told.contains(&table.number) {
+                continue;
+            }
             let Error::TierLost { .. } = &error else {
                 return Err(error);
             };
             self.damaged.push(DamagedTable {
                 number: table.number,
                 placed: table.placed(),
+                read_from: table.placed(),
                 error,
                 meta: Some((***table).clone()),
                 place: None,
@@ -188,9 +203,14 @@ impl Examined {
             });
         }
         for tier in &mut basis.state.tiers {
-            if tier.state != TierUse::Removed && !site.data.is_present(tier.number) {
-                tier.state = TierUse::Removed;
+            if tier.state == TierUse::Removed || site.data.is_present(tier.number) {
+                continue;
             }
+            // The end that the manifest has lost may have listed tables there.
+            if !site.options.accept_tier_loss {
+                return site.data.directory(tier.number).map(drop);
+            }
+            tier.state = TierUse::Removed;
         }
         Ok(())
     }
@@ -201,6 +221,7 @@ impl Examined {
         self.damaged.push(DamagedTable {
             number,
             placed,
+            read_from: placed,
             error,
             meta: basis.meta_of(number).cloned(),
             place: None,
@@ -243,6 +264,20 @@ impl Examined {
             Error::corruption(manifest, *end, detail)
         }))
     }
+}
+
+/// Returns the place of a whole file of a table beside the one that is listed, as a crash behind a migration's
+/// edit leaves it.
+fn sound_elsewhere(site: &Site, table: &Table) -> Result<Option<Placed>> {
+    let places = site.table_places()?.into_iter();
+    let mut others =
+        places.filter(|other| other.file.number == table.number && *other != table.placed());
+    Ok(others.find(|other| {
+        let reader = site.open_damaged(*other, Stage::Listed);
+        reader.is_ok_and(|reader| {
+            reader.verify().is_ok() && table.is_described_by(reader.properties())
+        })
+    }))
 }
 
 fn is_missing(error: &Error) -> bool {
@@ -301,7 +336,7 @@ fn meta_of_file(
 impl DamagedTable {
     /// Writes the readable entries to a table of its own. `None` if there are none.
     pub(super) fn salvage(&self, site: &Site, basis: &Basis) -> Result<Option<TableMeta>> {
-        let reader = match site.open_damaged(self.placed, Stage::Listed) {
+        let reader = match site.open_damaged(self.read_from, Stage::Listed) {
             Ok(reader) => reader,
             Err(error) => return damage(error).map(|_| None),
         };
