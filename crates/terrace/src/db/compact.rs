@@ -285,11 +285,16 @@ impl Store {
 
     /// Waits until no level is over its target.
     pub(crate) fn settle(&self) -> Result<()> {
-        let mut attempts = 1;
+        let (mut attempts, mut installed) = (1, self.metrics.counters.installed());
         loop {
             self.lifecycle.check_process()?;
             self.check_writable()?;
-            match self.lifecycle.background.wait_for_compaction(self) {
+            let waited = self.lifecycle.background.wait_for_compaction(self);
+            let now_installed = self.metrics.counters.installed();
+            if now_installed > installed {
+                (attempts, installed) = (1, now_installed);
+            }
+            match waited {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 // A table that outgrew its reservation found its tier full. The next attempt reserves more, or goes

@@ -4,7 +4,7 @@ mod collection;
 mod levels_report;
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_lsm::compaction::oldest_snapshot::OldestSnapshot;
@@ -43,6 +43,17 @@ pub(crate) struct Counters {
     pub(crate) tables_asked: AtomicU64,
     /// Connections to the inspection socket by users without permission.
     pub(crate) strangers_refused: AtomicU64,
+}
+
+impl Counters {
+    /// Returns the number of compactions' edits, of which each is progress.
+    pub(crate) fn installed(&self) -> u64 {
+        let counts = [&self.slices, &self.moves, &self.removals];
+        counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
+    }
 }
 
 /// Contents of a store, and its work since it was opened. Serialised, times are numbers of seconds

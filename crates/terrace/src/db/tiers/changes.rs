@@ -63,6 +63,7 @@ impl Store {
         self.files.time_reads_of_levels();
         self.files.tier_locks.lock().push((number, lock));
         drop(ledger);
+        self.files.migrations.tiers_changed();
         self.lifecycle.background.migration_wanted(self);
         Ok(())
     }
@@ -81,6 +82,7 @@ impl Store {
         let state = TierUse::Draining;
         self.change_tier(&mut ledger, TierRecord { state, ..tier })?;
         drop(ledger);
+        self.files.migrations.tiers_changed();
         self.lifecycle.background.migration_wanted(self);
         Ok(())
     }

@@ -90,6 +90,12 @@ impl Migrations {
         moves
     }
 
+    /// Gives tables another chance that could not be copied whole: their copies may go to another device now.
+    pub(super) fn tiers_changed(&self) {
+        self.damaged.lock().clear();
+        self.bad_copies.lock().clear();
+    }
+
     /// Counts a copy of a sound table that came out damaged. Returns false after some of them.
     fn may_copy_again(&self, table: u64) -> bool {
         let mut bad_copies = self.bad_copies.lock();
@@ -142,6 +148,7 @@ impl Store {
             Err(error) => migrations.note_failure(number, error),
             Ok(()) => {
                 migrations.failed.lock().remove(&number);
+                migrations.bad_copies.lock().remove(&number);
             }
         }
         // The old file goes with its last reader, which this is as a rule.

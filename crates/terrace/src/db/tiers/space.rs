@@ -339,8 +339,9 @@ impl SpaceBook {
         }
         let mut accounts = self.accounts.lock();
         // A margin is not to keep a small file from a tier for ever.
+        let is_full = !destination.is_exact && failure.is_none();
         let is_asked = |account: &&mut Account| destination.tiers.contains(&account.tier.number);
-        for account in accounts.iter_mut().filter(is_asked) {
+        for account in accounts.iter_mut().filter(|_| is_full).filter(is_asked) {
             account.margin_bytes /= 2;
         }
         let first = destination.tiers.first().unwrap_or(&OWN_TIER);
