@@ -234,8 +234,8 @@ impl State {
         self.last = Some(Ended { step, outcome });
     }
 
-    /// Returns what the last step says to a caller that waits since the step `begun` was the latest. An earlier
-    /// step that found nothing says nothing: it may have looked before there was work.
+    /// Returns the last step's answer to a wait that began when the step `begun` was the latest. An earlier step that
+    /// found nothing is no answer: it may have looked before there was work.
     fn answer_since(&self, begun: u64) -> Option<Result<bool>> {
         let last = self.last.as_ref()?;
         let looked_before = last.step <= begun && matches!(last.outcome, Ok(false));

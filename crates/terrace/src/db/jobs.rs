@@ -293,7 +293,7 @@ impl Jobs {
         board
             .jobs
             .retain(|job| job.keyspace != keyspace || job.building > 0 || job.slices.is_empty());
-        // What waited for their tables or space may begin, and a caller may have waited for them.
+        // Jobs that waited for their tables or space may begin, and callers look again.
         board.put_off.clear();
         self.note(&mut board, Ok(true));
         drop(board);

@@ -132,6 +132,7 @@ impl Store {
         self.compactor.jobs.forget(dropped, |built| {
             let _ = self.settle_files(built.files, Err::<(), _>(Error::Closed));
         });
+        // A job may have waited for their space. Without threads the next write takes it up.
         if self.options.background == Background::Threads {
             self.lifecycle.background.compaction_wanted(self);
         }

@@ -46,7 +46,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Returns the number of compactions' edits, of which each is progress.
+    /// Returns the number of edits of compactions: each is progress.
     pub(crate) fn installed(&self) -> u64 {
         let counts = [&self.slices, &self.moves, &self.removals];
         counts

@@ -101,7 +101,7 @@ fn profiles_give_the_order_of_tiers_where_all_are_known() {
     assert_eq!(db.tiers()[2].profile, Some(DeviceProfile::WD10EZEX));
 }
 
-/// Two tiers of one name could not be told apart by an operator who drains or removes one.
+/// Operators drain and remove tiers by their names, so no two tiers may have the same one.
 #[test]
 fn the_stores_own_directory_takes_no_other_tiers_name() {
     let disk = disk();

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use terrace::{Background, Db, Options, TierOptions};
-use terrace_storage::{CrashSwitch, SimulatedStorage, Storage};
+use terrace_storage::{CrashSwitch, OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 
 const STORE: &str = "/store";
 const MIDDLE: &str = "/middle";
@@ -87,6 +87,14 @@ fn check(db: &Db, numbers: std::ops::Range<u32>) {
         let found = db.get(format!("key-{number:05}")).unwrap();
         assert_eq!(found.as_deref(), Some(&value(number)[..]), "{number}");
     }
+}
+
+/// Changes a bit of a file.
+fn flip(disk: &SimulatedStorage, path: &Path, offset: u64) {
+    let options = OpenOptions::buffered(OpenMode::ReadWrite);
+    let file = disk.open(path, options).unwrap();
+    let byte = file.read_vec_at(1, offset, Purpose::Other).unwrap()[0];
+    file.write_at(&[byte ^ 1], offset, Purpose::Other).unwrap();
 }
 
 /// Returns the bytes of the tables in a directory.

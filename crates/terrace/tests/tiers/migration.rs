@@ -8,14 +8,13 @@ use std::time::Duration;
 use terrace::{Background, Db, Error, EventKind, KeyspaceOptions, Options, TierOptions};
 use terrace_storage::{
     Clock, DirectoryLayer, FailingStorage, Fault, FaultFilter, FaultPlan, File, FileCall,
-    FileLayer, LayeredFile, LayeredStorage, OpenMode, OpenOptions, Operation, Purpose,
-    SimulatedStorage, Storage,
+    FileLayer, LayeredFile, LayeredStorage, Operation, Purpose, SimulatedStorage, Storage,
 };
 
 use super::support::gated::{Opened, gated};
 use super::support::script::Calendar;
 use super::support::within::{wait_until, within};
-use super::{MIDDLE, SLOW, STORE, check, disk, fill, options, table_bytes, with_level_tiers};
+use super::{MIDDLE, SLOW, STORE, check, disk, fill, flip, options, table_bytes, with_level_tiers};
 
 /// Returns the options with a slow tier that all levels ask for.
 fn with_slow(options: Options) -> Options {
@@ -24,6 +23,17 @@ fn with_slow(options: Options) -> Options {
         ..options
     };
     with_level_tiers(options, &["slow"])
+}
+
+/// Returns the same options, and a plan that holds the writes of migrations.
+fn gated_slow(disk: &SimulatedStorage, background: Background) -> (Options, FaultPlan) {
+    let (storage, gate) = gated(disk, Purpose::Migration);
+    let options = Options {
+        storage,
+        background,
+        ..with_slow(options(disk))
+    };
+    (options, gate)
 }
 
 /// Makes a store with all tables in its slow tier.
@@ -168,13 +178,8 @@ fn a_drain_leaves_the_room_of_flushes() {
 fn a_compaction_that_takes_a_moving_table_ends_its_move() {
     let disk = disk();
     filled(&disk);
-    let (storage, gate) = gated(&disk, Purpose::Migration);
+    let (options, gate) = gated_slow(&disk, Background::Threads);
     let _opened = Opened(&gate);
-    let options = Options {
-        storage,
-        background: Background::Threads,
-        ..with_slow(options(&disk))
-    };
     let db = Db::open(STORE, options).unwrap();
     db.drain_tier("slow").unwrap();
     while gate.held() == 0 {
@@ -353,7 +358,7 @@ fn a_damaged_table_is_not_copied() {
         .map(|entry| entry.name)
         .find(|name| name.ends_with(".table"));
     let path = Path::new(SLOW).join(name.unwrap());
-    flip(&disk, &path);
+    flip(&disk, &path, 300);
     let db = Db::open(STORE, with_slow(options(&disk))).unwrap();
     db.drain_tier("slow").unwrap();
     let statistics = db.statistics();
@@ -370,13 +375,6 @@ fn a_damaged_table_is_not_copied() {
     assert_eq!(db.tiers()[1].tables, 1);
     let problems = db.verify(|_, _| ()).unwrap().problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
-}
-
-fn flip(disk: &SimulatedStorage, path: &Path) {
-    let options = OpenOptions::buffered(OpenMode::ReadWrite);
-    let file = disk.open(path, options).unwrap();
-    let byte = file.read_vec_at(1, 300, Purpose::Other).unwrap()[0];
-    file.write_at(&[byte ^ 1], 300, Purpose::Other).unwrap();
 }
 
 /// A device that changes a byte of some copies.
@@ -415,9 +413,24 @@ impl FileLayer for Spoils {
         let is_copied = matches!(call, FileCall::Write { purpose: Purpose::Migration, bytes, .. } if bytes > 300);
         if is_copied && self.left.load(Ordering::Relaxed) > 0 {
             self.left.fetch_sub(1, Ordering::Relaxed);
-            flip(&self.disk, &self.path);
+            flip(&self.disk, &self.path, 300);
         }
     }
+}
+
+/// Returns options with the slow tier on a device that spoils so many copies, and the number that is left.
+fn spoiling(disk: &SimulatedStorage, copies: u64) -> (Options, Arc<AtomicU64>) {
+    let left = Arc::new(AtomicU64::new(copies));
+    let layer = Spoils {
+        disk: disk.clone(),
+        path: PathBuf::new(),
+        left: Arc::clone(&left),
+    };
+    let options = Options {
+        storage: Arc::new(LayeredStorage::within(Arc::new(disk.clone()), layer)),
+        ..with_slow(options(disk))
+    };
+    (options, left)
 }
 
 /// The table passed for damaged, and a drain never ended.
@@ -425,15 +438,7 @@ impl FileLayer for Spoils {
 fn a_copy_that_came_out_damaged_is_made_again() {
     let disk = disk();
     filled(&disk);
-    let layer = Spoils {
-        disk: disk.clone(),
-        path: PathBuf::new(),
-        left: Arc::new(AtomicU64::new(1)),
-    };
-    let options = Options {
-        storage: Arc::new(LayeredStorage::within(Arc::new(disk.clone()), layer)),
-        ..with_slow(options(&disk))
-    };
+    let (options, _) = spoiling(&disk, 1);
     let db = Db::open(STORE, options).unwrap();
     db.drain_tier("slow").unwrap();
     let statistics = db.statistics();
@@ -453,16 +458,7 @@ fn copies_that_always_come_out_damaged_end() {
         .iter()
         .filter(|entry| entry.name.ends_with(".table"))
         .count();
-    let layer = Spoils {
-        disk: disk.clone(),
-        path: PathBuf::new(),
-        left: Arc::new(AtomicU64::new(u64::MAX)),
-    };
-    let spoils = Arc::clone(&layer.left);
-    let options = Options {
-        storage: Arc::new(LayeredStorage::within(Arc::new(disk.clone()), layer)),
-        ..with_slow(options(&disk))
-    };
+    let (options, spoils) = spoiling(&disk, u64::MAX);
     let db = Db::open(STORE, options).unwrap();
     db.drain_tier("slow").unwrap();
     let failures = (0..100)
@@ -478,7 +474,7 @@ fn copies_that_always_come_out_damaged_end() {
     check_moved(&db, &disk);
 }
 
-/// The first keyspace with anything to move came first, whatever it was.
+/// The first keyspace with anything to move came first, however urgent the others were.
 #[test]
 fn a_drained_tier_goes_before_moves_of_other_keyspaces() {
     let disk = disk();
@@ -524,12 +520,8 @@ fn a_drained_tier_goes_before_moves_of_other_keyspaces() {
 fn a_deletion_without_threads_does_not_wait_for_a_migration() {
     let disk = disk();
     filled(&disk);
-    let (storage, gate) = gated(&disk, Purpose::Migration);
+    let (options, gate) = gated_slow(&disk, Background::Inline);
     let _opened = Opened(&gate);
-    let options = Options {
-        storage,
-        ..with_slow(options(&disk))
-    };
     let db = Db::open(STORE, options).unwrap();
     let other = db
         .create_keyspace("other", KeyspaceOptions::default())

@@ -1,12 +1,14 @@
 //! Repair of stores whose tables lie in several tiers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use terrace::{Db, Error, Options};
 use terrace_storage::{OpenMode, OpenOptions, Purpose, SimulatedStorage, Storage};
 use terrace_tools::repair::repair;
 
-use super::{SLOW, STORE, check, disk, fill, options, table_bytes, with_level_tiers, with_three};
+use super::{
+    SLOW, STORE, check, disk, fill, flip, options, table_bytes, with_level_tiers, with_three,
+};
 
 fn three(disk: &SimulatedStorage) -> Options {
     let names = &["fast", "slow"];
@@ -27,14 +29,13 @@ fn a_slow_table(disk: &SimulatedStorage) -> String {
     names.find(|name| name.ends_with(".table")).unwrap()
 }
 
-fn flip(disk: &SimulatedStorage, path: &Path, offset: u64) {
-    let options = OpenOptions::buffered(OpenMode::ReadWrite);
-    let file = disk.open(path, options).unwrap();
-    let byte = file.read_vec_at(1, offset, Purpose::Other).unwrap()[0];
-    file.write_at(&[byte ^ 1], offset, Purpose::Other).unwrap();
+/// Returns the path of a table in the slow tier, and that of a copy in the store's own directory.
+fn slow_table_and_copy(disk: &SimulatedStorage) -> (PathBuf, PathBuf) {
+    let name = a_slow_table(disk);
+    (Path::new(SLOW).join(&name), Path::new(STORE).join(&name))
 }
 
-/// Copies the first bytes of a file.
+/// Copies one of so many parts of a file, the first.
 fn copy_part(disk: &SimulatedStorage, from: &Path, to: &Path, part: u64) {
     let source = disk
         .open(from, OpenOptions::buffered(OpenMode::Read))
@@ -167,6 +168,8 @@ fn a_repair_without_a_tier_and_a_whole_manifest_tells_of_its_tables() {
     let left = disk.list(Path::new(SLOW)).unwrap().into_iter();
     let left: Vec<String> = left.map(|entry| entry.name).collect();
     assert_eq!(left, slow);
+    let error = Db::open(STORE, three(&disk)).unwrap_err();
+    assert!(matches!(error, Error::WrongTier { .. }), "{error}");
 }
 
 /// A crash amid a migration leaves a part of a copy. The part passed for the table, as the first one found.
@@ -174,8 +177,7 @@ fn a_repair_without_a_tier_and_a_whole_manifest_tells_of_its_tables() {
 fn a_part_of_a_copy_does_not_hide_the_table() {
     let disk = disk();
     filled(&disk);
-    let name = a_slow_table(&disk);
-    let (table, part) = (Path::new(SLOW).join(&name), Path::new(STORE).join(&name));
+    let (table, part) = slow_table_and_copy(&disk);
     copy_part(&disk, &table, &part, 2);
     lose_manifest(&disk);
     let report = repair(Path::new(STORE), three(&disk), |_, _| {}).unwrap();
@@ -188,8 +190,7 @@ fn a_part_of_a_copy_does_not_hide_the_table() {
 fn a_damaged_table_is_read_where_it_is_listed() {
     let disk = disk();
     filled(&disk);
-    let name = a_slow_table(&disk);
-    let (table, part) = (Path::new(SLOW).join(&name), Path::new(STORE).join(&name));
+    let (table, part) = slow_table_and_copy(&disk);
     copy_part(&disk, &table, &part, 50);
     flip(&disk, &table, 300);
     let report = repair(Path::new(STORE), options(&disk), |_, _| {}).unwrap();
@@ -204,8 +205,7 @@ fn a_damaged_table_is_read_where_it_is_listed() {
 fn the_rest_of_a_damaged_table_is_read_from_a_whole_copy() {
     let disk = disk();
     filled(&disk);
-    let name = a_slow_table(&disk);
-    let (table, copy) = (Path::new(SLOW).join(&name), Path::new(STORE).join(&name));
+    let (table, copy) = slow_table_and_copy(&disk);
     copy_part(&disk, &table, &copy, 1);
     flip(&disk, &table, 300);
     let report = repair(Path::new(STORE), options(&disk), |_, _| {}).unwrap();

@@ -68,7 +68,7 @@ fn a_step_answers_waiters_of_before_and_of_its_time() {
     let second = state.begin();
     state.end(second, Ok(false));
     assert!(matches!(state.answer_since(waits_since), Some(Ok(false))));
-    // One that did something, or failed, may have changed what a caller waits for.
+    // A step that did something, or failed, answers all: the reason of a wait may be gone.
     let waits_since = state.begun + 1;
     let third = state.begin();
     state.end(third, Ok(true));

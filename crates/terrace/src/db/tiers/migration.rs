@@ -43,7 +43,7 @@ const PAUSE_STEP: Duration = Duration::from_millis(20);
 const STAYS_SECONDS: u64 = 60 * 60;
 /// Moves of a table in that time.
 const MAX_MOVES: usize = 2;
-/// Damaged copies of a sound table after which it stays until the next opening.
+/// Damaged copies of a sound table after which it stays until the tiers change, or the next opening.
 const MAX_BAD_COPIES: u32 = 3;
 /// Migrations that are remembered for that.
 const MAX_REMEMBERED: usize = 4096;
@@ -90,7 +90,7 @@ impl Migrations {
         moves
     }
 
-    /// Gives tables another chance that could not be copied whole: their copies may go to another device now.
+    /// Gives another chance to tables that could not be copied whole: their copies may go to another device now.
     pub(super) fn tiers_changed(&self) {
         self.damaged.lock().clear();
         self.bad_copies.lock().clear();
@@ -260,8 +260,8 @@ impl Store {
         installed.map(drop)
     }
 
-    /// Returns the damage of a table whose copy was found damaged. If the table is sound, the copy's device is the
-    /// cause, and the copy may come out well the next time.
+    /// Returns the damage of a table after a copy of it was found damaged. If the table is sound, the copy's device
+    /// is the cause, and the copy may come out well the next time.
     fn cause_of(&self, planned: &Planned, error: Error) -> Error {
         let (Error::Corruption { file, .. } | Error::Unsupported { file, .. }) = &error else {
             return error;
@@ -269,7 +269,7 @@ impl Store {
         let source = self.files.data.at(planned.table.placed());
         let part_bytes = self.files.parts_of(planned).checked_bytes;
         match source
-            .and_then(|(directory, name)| self.check_copy(planned, directory, &name, part_bytes))
+            .and_then(|(directory, name)| self.check_file(planned, directory, &name, part_bytes))
         {
             Err(of_table) => of_table,
             Ok(true) if !self.files.migrations.may_copy_again(planned.table.number) => error,
@@ -329,11 +329,11 @@ impl Store {
         target.sync(Purpose::Migration)?;
         let (directory, name) = data.at(copy)?;
         directory.sync()?;
-        self.check_copy(planned, directory, &name, parts.checked_bytes)
+        self.check_file(planned, directory, &name, parts.checked_bytes)
     }
 
-    /// Checks every block of a copy. Returns false if the table is not to move any more.
-    fn check_copy(
+    /// Checks every block of the table, or of its copy. Returns false if the table is not to move any more.
+    fn check_file(
         &self,
         planned: &Planned,
         directory: Arc<dyn Directory>,

@@ -8,6 +8,14 @@ const KIND: Kind = Kind {
     has_fifth_level: false,
 };
 
+/// Returns a setting, the directory of its stores, and a loaded store.
+fn loaded(place: &Path) -> (Setting, PathBuf, Loaded) {
+    let setting = Setting::tiny_for_tests(place);
+    let home = place.join("home");
+    let loaded = load(&setting, KIND, &home, place.join("kept")).unwrap();
+    (setting, home, loaded)
+}
+
 /// Has at least two levels hold tables. A compaction of stale copies may have left one.
 fn fill_two_levels(open: &Open<'_>) {
     for number in 0..4u8 {
@@ -25,13 +33,11 @@ fn fill_two_levels(open: &Open<'_>) {
     panic!("{:?}", open.level_bytes());
 }
 
-/// Each level lies on the device of the placement, whatever bytes the loading left in it.
+/// Each level lies on the device of the placement, also if the loading left it empty.
 #[test]
 fn a_placement_puts_its_levels_on_their_devices() {
     let place = tempfile::tempdir().unwrap();
-    let setting = Setting::tiny_for_tests(place.path());
-    let home = place.path().join("home");
-    let loaded = load(&setting, KIND, &home, place.path().join("kept")).unwrap();
+    let (setting, home, loaded) = loaded(place.path());
     copy_directory(&loaded.kept, &home).unwrap();
     for placement in PLACEMENTS {
         // A table that has moved stays for an hour, or until the store is opened again.
@@ -57,9 +63,7 @@ fn a_placement_puts_its_levels_on_their_devices() {
 #[test]
 fn a_run_has_the_devices_of_its_placement() {
     let place = tempfile::tempdir().unwrap();
-    let setting = Setting::tiny_for_tests(place.path());
-    let home = place.path().join("home");
-    let loaded = load(&setting, KIND, &home, place.path().join("kept")).unwrap();
+    let (setting, home, loaded) = loaded(place.path());
     for (placement, devices) in [
         (PLACEMENTS[2], &["ssd", "hdd"][..]),
         (PLACEMENTS[8], &["nvme"]),

@@ -53,7 +53,7 @@ fn a_reserve_is_taken_once_no_tier_has_other_room() {
     assert!(ordinary.is_no_space(), "{ordinary}");
 }
 
-/// A job whose guess was too low failed in the same tier for ever: the margin stayed at half of the error.
+/// A job with too low a guess failed in the same tier for ever: the margin stayed at half of the error.
 #[test]
 fn a_guess_that_was_too_low_asks_the_next_tier_after_one_failure() {
     let book = book(&[(10 + 18 + 18 + 15, 0), (1000, 0)]);
@@ -77,7 +77,7 @@ fn a_guess_that_was_too_low_asks_the_next_tier_after_one_failure() {
     assert!(fast().is_err());
     assert_eq!(book.accounts()[0].margin_bytes, 4);
     assert!(fast().is_ok());
-    // A file whose size is known says nothing of guesses.
+    // A file of a known size says nothing of guesses.
     book.reserve(&exact, 5).unwrap().into_file(5).unwrap();
     assert_eq!(book.accounts()[0].margin_bytes, 4);
 }
